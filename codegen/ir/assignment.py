@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import onnx_ir as ir
 
@@ -81,3 +83,15 @@ class Assignment:
     def reads(self) -> list[ir.Value]:
         """The graph values that `expr` reads, from left to right, with repeats."""
         return [leaf.value for leaf in leaves(self.expr) if isinstance(leaf, Ref)]
+
+
+Readers: TypeAlias = dict[ir.Value | None, list[Assignment]]
+
+
+def readers_of(steps: Iterable[Assignment]) -> Readers:
+    """The steps that read each value, in their order."""
+    found: Readers = {}
+    for step in steps:
+        for value in dict.fromkeys(step.reads()):
+            found.setdefault(value, []).append(step)
+    return found

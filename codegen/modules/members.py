@@ -33,7 +33,7 @@ from ...analysis.spelling.expr import (
     leaves,
     nodes,
 )
-from ..ir.assignment import Assignment, LayerRef
+from ..ir.assignment import Assignment, LayerRef, Readers, readers_of
 from ..ir.identifiers import LONGEST_KEY, attribute, unused
 from ..ir.module_call import ModuleCall
 from ..ir.naming import ATTRIBUTES, TENSORS, first_name
@@ -136,7 +136,7 @@ def assign_members(call: ModuleCall, faithful: bool = False) -> list[Attribute]:
     """
     owned: list[tuple[Assignment | ModuleCall | ir.Value, str]] = [*_modules(call)]
     owned += [(value, value.name or "") for value in call.constants]
-    readers = _readers(call)
+    readers = readers_of(call.steps())
     if faithful:
         paths = [(what, _inside(path, call.path)) for what, path in owned]
         return _faithful(paths, readers)
@@ -170,7 +170,7 @@ def _inside(path: str, holder: str) -> list[str]:
     return [word for word in path.removeprefix(f"{holder}.").split(".") if word]
 
 
-def _faithful(owned: list[tuple[Any, list[str]]], readers: _Readers) -> list[Attribute]:
+def _faithful(owned: list[tuple[Any, list[str]]], readers: Readers) -> list[Attribute]:
     """Members by the words of their paths; what has none, or a taken one, gets one."""
     placed: list[tuple[Any, tuple[str, ...]]] = []
     paths = [tuple(words) for _, words in owned]
@@ -260,7 +260,7 @@ def _holder(path: str, members: list[str]) -> str:
 
 
 def _wish(
-    what: object, path: str, holder: str, readers: _Readers, roles: dict[int, str]
+    what: object, path: str, holder: str, readers: Readers, roles: dict[int, str]
 ) -> tuple[str, int | None]:
     """The attribute and list index that a path asks for: layers.0 -> layers, 0."""
     inside = path.removeprefix(f"{holder}.") if holder else path
@@ -467,7 +467,7 @@ _USES = "attention_bias cos sin indices prefix scale bias".split()
 _INDEXED = ("index_select", "gather", "take_along_dim")
 
 
-def _tensor_role(value: ir.Value, readers: _Readers) -> str:
+def _tensor_role(value: ir.Value, readers: Readers) -> str:
     """A word for a tensor of a module: bias, scale, attention_bias, ..."""
     name = value.name or ""
     ends = (role for end, role in _ENDS.items() if re.search(rf"[._]{end}$", name))
@@ -481,19 +481,7 @@ def _tensor_role(value: ir.Value, readers: _Readers) -> str:
     return first_name(TENSORS, ask)
 
 
-_Readers = dict[ir.Value | None, list[Assignment]]
-
-
-def _readers(call: ModuleCall) -> _Readers:
-    """The steps that read a value, in their order."""
-    found: _Readers = {}
-    for step in call.steps():
-        for value in dict.fromkeys(step.reads()):
-            found.setdefault(value, []).append(step)
-    return found
-
-
-def _read_as(value: ir.Value, readers: _Readers) -> str:
+def _read_as(value: ir.Value, readers: Readers) -> str:
     if value not in readers:
         return ""
     reader = readers[value][0]

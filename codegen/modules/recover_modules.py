@@ -22,7 +22,7 @@ from ...analysis.spelling.expr import (
     nodes,
     render,
 )
-from ..ir.assignment import Assignment, LayerRef, Scope
+from ..ir.assignment import Assignment, LayerRef, Scope, readers_of
 from ..ir.control_flow import Block as ControlFlow
 from ..ir.control_flow import inside, laid_out
 from ..ir.identifiers import variable
@@ -135,12 +135,10 @@ def _owns(step: Assignment) -> bool:
 
 def _close(steps: list[Assignment]) -> list[Assignment]:
     """With what alone reads a value, and nothing else, right behind what makes it."""
-    readers: dict[ir.Value, list[Assignment]] = {}
+    readers = readers_of(steps)
     alone: set[Assignment] = set()  # what reads one computed value, and owns no layer
     for step in steps:
         values = set(step.reads())
-        for value in values:
-            readers.setdefault(value, []).append(step)
         if sum(v.const_value is None for v in values) == 1 and not _owns(step):
             alone.add(step)
     found: dict[Assignment, None] = {}

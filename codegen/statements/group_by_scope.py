@@ -1,4 +1,8 @@
-"""Steps to calls of modules: those that stand together and come from one module."""
+"""Steps to calls of modules: those that stand together and come from one module.
+
+Their order is the file's, but for what is made of constants for one reader, which then
+stands in front of that, and what several modules share, which stands before the first.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from itertools import groupby
 import onnx_ir as ir
 
 from ...analysis.graph.parameters import is_parameter
-from ..ir.assignment import Assignment, Scope
+from ..ir.assignment import Assignment, Scope, readers_of
 from ..ir.control_flow import Action, Block, steps_of
 from ..ir.module_call import ModuleCall, owned_matrices, sequence_key, weights_key
 from .module_scopes import common_scopes
@@ -48,10 +52,7 @@ def _sunk(steps: list[Assignment]) -> list[Assignment]:
 
     A quantiser of models unpacks all weights before anything else.
     """
-    users: dict[ir.Value, list[Assignment]] = {}
-    for step in steps:
-        for value in step.reads():
-            users.setdefault(value, []).append(step)
+    users = readers_of(steps)
     before: dict[Assignment, list[Assignment]] = {}
     for step in steps:
         outs = [out for out in step.outputs if out is not None]
@@ -76,10 +77,7 @@ def _hoisted(steps: list[Assignment], faithful: bool) -> list[Assignment]:
         for i, s in enumerate(steps)
         for depth in range(len(s.scopes) + 1)
     }
-    users: dict[ir.Value, list[Assignment]] = {}
-    for step in steps:
-        for value in step.reads():
-            users.setdefault(value, []).append(step)
+    users = readers_of(steps)
     ordered: list[Assignment] = []
     for i, step in enumerate(steps):
         outs = [out for out in step.outputs if out is not None]

@@ -17,7 +17,7 @@ from ...analysis.graph.parameters import is_parameter
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.ops.operands import dim_keyword, equal, shown
 from ...analysis.spelling.expr import Name, Ref, callees
-from ..ir.assignment import Assignment
+from ..ir.assignment import Assignment, readers_of
 from .combine import FLOATS, Flow, axis_of, does, normalized, repeated, size_of, without
 from .rotary import Rotations, moves
 from .subscripts import spell_picks
@@ -158,10 +158,7 @@ def _unbound(steps: list[Assignment], shapes: ShapeFacts) -> list[Assignment]:
 
 def _split_singly(steps: list[Assignment], shapes: ShapeFacts) -> list[Assignment]:
     """A split into slices of one, each of which then loses the axis."""
-    users: dict[ir.Value, list[Assignment]] = {}
-    for step in steps:
-        for value in step.reads():
-            users.setdefault(value, []).append(step)
+    users = readers_of(steps)
     gone: dict[Assignment, Assignment] = {}
     for step in steps:
         if not does(step, "Split") or len(step.outputs) > MOST_PARTS:
@@ -326,10 +323,7 @@ def _note_masks(steps: list[Assignment]) -> None:
 def _queries_first(steps: list[Assignment], results: set[ir.Value]) -> list[Assignment]:
     """What only an attention's queries need, then its keys, then its values."""
     makers = {out: step for step in steps for out in step.outputs}
-    users: dict[ir.Value, list[Assignment]] = {}
-    for step in steps:
-        for value in step.reads():
-            users.setdefault(value, []).append(step)
+    users = readers_of(steps)
 
     def needed_by(user: Assignment, value: ir.Value) -> list[Assignment]:
         """The steps behind an operand that nothing else reads."""

@@ -304,6 +304,11 @@ class Leaf(Expr):
     def __init__(self) -> None:
         pass  # what all leaves have stands above
 
+    @property
+    def meant(self) -> object:
+        """What it stands for, as others of its type may."""
+        return self
+
 
 class Ref(Leaf):
     """A value of the graph: a variable, an inlined producer, or a member."""
@@ -312,6 +317,10 @@ class Ref(Leaf):
 
     def __init__(self, value: ir.Value) -> None:
         self.value = value
+
+    @property
+    def meant(self) -> object:
+        return self.value
 
 
 class DimOf(Leaf):
@@ -336,6 +345,10 @@ class HelperRef(Leaf):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
+
+    @property
+    def meant(self) -> object:
+        return self.function
 
 
 @dataclass(frozen=True)
@@ -400,12 +413,14 @@ def callees(expr: Expr) -> list[str]:
 
 
 def same(a: Expr, b: Expr) -> bool:
-    """Whether two expressions do the same to the same leaves."""
+    """Whether two expressions do the same with what their leaves stand for."""
 
-    def identity(leaf: Leaf) -> str:
-        return str(id(leaf.value if isinstance(leaf, Ref) else leaf))
+    def hole(column: tuple[Expr, ...]) -> Expr | None:
+        x, y = column
+        leaves = isinstance(x, Leaf) and isinstance(y, Leaf) and type(x) is type(y)
+        return x if leaves and x.meant is y.meant else None
 
-    return render(a, identity) == render(b, identity)
+    return a is b or generalised((a, b), hole) is not None
 
 
 def exchange(expr: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:

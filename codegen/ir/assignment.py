@@ -37,6 +37,10 @@ class LayerRef(Leaf):
     def __init__(self, form: ModuleForm) -> None:
         self.form = form
 
+    @property
+    def meant(self) -> object:
+        return self.form
+
 
 def sized(expr: Expr) -> Expr:
     """An expression without the values that it only asks for size, type and place."""

@@ -90,6 +90,10 @@ class ModuleRef(Leaf):
     ) -> None:
         self.call, self.text, self.others = call, text, others
 
+    @property
+    def meant(self) -> object:
+        return self.call.shares or self.call
+
 
 class ListItem(Expr):
     """A member of a list, as a loop over it reaches it: `layer`, `self.norms[i]`.

@@ -17,7 +17,6 @@ import onnx_ir as ir
 from ....analysis.spelling.expr import (
     Expr,
     ExpressionList,
-    HelperRef,
     Leaf,
     List,
     Literal,
@@ -27,6 +26,7 @@ from ....analysis.spelling.expr import (
     generalised,
     nodes,
     renamed,
+    same,
     spell,
     substitute,
 )
@@ -165,7 +165,7 @@ class Rounds:
     def _hole(self, column: tuple[Expr, ...]) -> Expr | None:
         """What stands in the loop where the rounds have these."""
         first = column[0]
-        if all(_same(first, x) for x in column):
+        if all(same(first, x) for x in column):
             return None if isinstance(first, Ref) and first.value in self.own else first
         if self.lists.place(first) is not None:
             return self._item(column)
@@ -244,14 +244,13 @@ class Rounds:
         if item is None or not self._are_images(item, values):
             return None
         if len(values) < len(made) or not all(
-            len(x.operands) == k
-            and all(map(_same, x.operands, column[-1].operands[:k]))
+            len(x.operands) == k and all(map(same, x.operands, column[-1].operands[:k]))
             for k, x in enumerate(column, 1)
         ):
             return None
         whole = List(begins, *(Ref(image[item]) for image in self.images))
         for known in self.collected:
-            if _same(known.whole, whole):
+            if same(known.whole, whole):
                 return Ref(known.variable)
         variable = ir.Value(name="features")
         self.collected.append(_Collected(whole, (begins,), Ref(item), variable))
@@ -293,7 +292,7 @@ class Rounds:
     def _filled(self, expr: Expr) -> Expr:
         def other(node: Expr) -> Expr | None:
             lists = (c for c in self.collected if isinstance(node, List))
-            return next((Ref(c.variable) for c in lists if _same(c.whole, node)), None)
+            return next((Ref(c.variable) for c in lists if same(c.whole, node)), None)
 
         return exchange(expr, other) if self.collected else expr
 
@@ -439,26 +438,6 @@ class Rounds:
         return members[start or None : stop if stop < size else None]
 
 
-def _same(a: Expr, b: Expr) -> bool:
-    """Whether two expressions do the same with the same values and modules."""
-
-    def hole(column: tuple[Expr, ...]) -> Expr | None:
-        match column:
-            case (Ref() as x, Ref() as y):
-                alike = x.value is y.value
-            case (HelperRef() as x, HelperRef() as y):
-                alike = x.function is y.function
-            case (ModuleRef() as x, ModuleRef() as y):
-                alike = (x.call.shares or x.call) is (y.call.shares or y.call)
-            case (LayerRef() as x, LayerRef() as y):
-                alike = x.form is y.form
-            case (x, y):
-                alike = x is y
-        return column[0] if alike else None
-
-    return a is b or generalised((a, b), hole) is not None
-
-
 def alike(a: Statement, b: Statement, lists: Lists) -> bool:
     """Whether two statements may do the same in two rounds."""
 
@@ -469,7 +448,7 @@ def alike(a: Statement, b: Statement, lists: Lists) -> bool:
         values = isinstance(x, Ref) and isinstance(y, Ref)
         numbers = isinstance(x, Literal) and isinstance(y, Literal)
         plain = values or (numbers and x.text.isdecimal() and y.text.isdecimal())
-        return x if listed or plain or _same(x, y) else None
+        return x if listed or plain or same(x, y) else None
 
-    same = a.inlines == b.inlines and a.kind == b.kind == ""
-    return same and generalised((a.expr, b.expr), hole) is not None
+    fits = a.inlines == b.inlines and a.kind == b.kind == ""
+    return fits and generalised((a.expr, b.expr), hole) is not None

@@ -94,7 +94,8 @@ def _offered(plan: EnginePlan) -> dict[str, tuple[list[str], str]]:
         "compile": ([*first, "compiled"], COMPILE),
         AUTO: (["Auto"], MEASURED),
     }
-    return {name: found[name] for name in (*plan.candidates(), AUTO)}
+    names = (*plan.candidates(), AUTO)
+    return {name: found[name] for name in names if name in found}
 
 
 def _engines(plan: EnginePlan) -> str:

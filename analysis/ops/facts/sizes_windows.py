@@ -21,20 +21,15 @@ from ...graph.shape_facts import DimsResult, NodeFacts
 
 def matmul(site: NodeFacts, a: Dims, b: Dims) -> DimsResult:
     """As numpy.matmul: vectors lose their axis, leading axes broadcast."""
-    return [_matmul(site, a, b)]
+    _check_inner(a[-1], b[-2] if len(b) > 1 else b[0])
+    batch = broadcast(a[:-2], b[:-2])
+    return [(*batch, *a[-2:-1], *(b[-1:] if len(b) > 1 else ()))]
 
 
 def qlinear_matmul(site: NodeFacts) -> DimsResult:
     """As MatMul, with the scales between the operands."""
     a, b = site.dims(0), site.dims(3)
-    return None if a is None or b is None else [_matmul(site, a, b)]
-
-
-def _matmul(site: NodeFacts, a: Dims, b: Dims) -> Dims:
-    inner = (a[-1], b[-2] if len(b) > 1 else b[0])
-    _check_inner(*inner)
-    batch = broadcast(a[:-2], b[:-2])
-    return (*batch, *a[-2:-1], *(b[-1:] if len(b) > 1 else ()))
+    return None if a is None or b is None else matmul(site, a, b)
 
 
 def _check_inner(a: Dim, b: Dim) -> None:
@@ -44,20 +39,16 @@ def _check_inner(a: Dim, b: Dim) -> None:
 
 def gemm(site: NodeFacts, a: Dims, b: Dims) -> DimsResult:
     """Two matrices, either one transposed."""
-    return [_gemm(site, a, b)]
+    m, k = a[::-1] if site.attr("transA", 0) else a
+    k2, n = b[::-1] if site.attr("transB", 0) else b
+    _check_inner(k, k2)
+    return [(m, n)]
 
 
 def quantised_gemm(site: NodeFacts) -> DimsResult:
     """As Gemm, with the scales between the operands."""
     a, b = site.dims(0), site.dims(3)
-    return None if a is None or b is None else [_gemm(site, a, b)]
-
-
-def _gemm(site: NodeFacts, a: Dims, b: Dims) -> Dims:
-    m, k = a[::-1] if site.attr("transA", 0) else a
-    k2, n = b[::-1] if site.attr("transB", 0) else b
-    _check_inner(k, k2)
-    return (m, n)
+    return None if a is None or b is None else gemm(site, a, b)
 
 
 def einsum(site: NodeFacts) -> DimsResult:

@@ -133,13 +133,18 @@ def range_(
     return _pack([simplify(first + step * i) for i in range(out[0])], out)
 
 
-def concat(site: NodeFacts) -> ContentResult:
-    """Joined along the axis."""
+def _contents(site: NodeFacts) -> list[Content] | None:
+    """The contents of all inputs; None where one isn't known."""
     parts = [site.content(i) for i in range(len(site.node.inputs))]
     known = [part for part in parts if part is not None]
-    if len(known) < len(parts):
-        return None
-    return np.concatenate(known, axis=int(site.attr("axis", 0)))
+    return known if len(known) == len(parts) else None
+
+
+def concat(site: NodeFacts) -> ContentResult:
+    """Joined along the axis."""
+    parts = _contents(site)
+    axis = int(site.attr("axis", 0))
+    return None if parts is None else np.concatenate(parts, axis=axis)
 
 
 def split(site: NodeFacts, x: Content) -> ContentResult:
@@ -436,11 +441,9 @@ def extreme(choose: Callable[[Any, Any], Any]) -> ValueRule:
     """One of the inputs, element by element."""
 
     def values(site: NodeFacts) -> ContentResult:
-        parts = [site.content(i) for i in range(len(site.node.inputs))]
-        known = [part for part in parts if part is not None]
-        if len(known) < len(parts):
-            return None
-        return reduce(lambda a, b: _map(choose, a, b), known)
+        parts = _contents(site)
+        found = partial(_map, choose)
+        return None if parts is None else reduce(found, parts)
 
     return values
 

@@ -128,7 +128,14 @@ def layer_form(
     module=_conv_module,
 )
 def _conv(t: Any, n: NodeView, x: Any, weight: Any, bias: Any = None) -> Any:
-    w = windows(n, kernel_sizes(n))
+    return convolved(t, n, x, weight, bias)
+
+
+def convolved(
+    t: Any, n: NodeView, x: Any, weight: Any, bias: Any = None, at: int = 1
+) -> Any:
+    """The convolution of operands; input `at` is the weight."""
+    w = windows(n, kernel_sizes(n, at))
     given = {k: v for k, (v, default) in _options(n, w).items() if v != default}
     operands = [x if w.symmetric else padded(t, w, x), weight]
     operands += [] if bias is None else [bias]

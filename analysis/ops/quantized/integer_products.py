@@ -15,8 +15,7 @@ from ..facts import fitting_sizes, flop_counts, sizes_windows
 from ..helpers import quant as helpers
 from ..module_form import ModuleForm, Weight
 from ..node_view import NodeView
-from ..onnx.conv import kernel_sizes, layer_form
-from ..onnx.windows import padded, short, windows
+from ..onnx.conv import convolved, layer_form
 from ..operands import is_zero
 from ..quant_layers import dynamic, int8_weight, integer_linear, per_filter
 from ..registry import MANY_TO_MANY, operator
@@ -30,21 +29,6 @@ def _requantized(t: Any, n: NodeView, y: Any, scale: Any, zero: Any) -> Any:
 
 def _upright(n: NodeView, i: int, x: Any) -> Any:
     return x[:, None] if n.rank(i) == 1 and n.dims(i)[0] != 1 else x
-
-
-def _convolved(t: Any, n: NodeView, x: Any, weight: Any, bias: Any, at: int) -> Any:
-    """The convolution of operands in float64; input `at` is the weight."""
-    w = windows(n, kernel_sizes(n, at))
-    options = {
-        "stride": (short(w.stride), 1),
-        "padding": (short(w.begin) if w.symmetric else 0, 0),
-        "dilation": (short(w.dilation), 1),
-        "groups": (n.attr("group", 1), 1),
-    }
-    given = {k: v for k, (v, default) in options.items() if v != default}
-    operands = [x if w.symmetric else padded(t, w, x), weight]
-    operands += [] if bias is None else [bias]
-    return getattr(t.F, f"conv{w.axes}d")(*operands, **given)
 
 
 def _centred(n: NodeView, x: Any, i: int, zero: Any) -> Any:
@@ -127,7 +111,7 @@ def _conv_integer(
     t: Any, n: NodeView, x: Any, weight: Any, x_zero: Any = None, w_zero: Any = None
 ) -> Any:
     x, weight = _centred(n, x, 2, x_zero), _centred(n, weight, 3, w_zero)
-    return _convolved(t, n, x, weight, None, 1).to(t.int32)
+    return convolved(t, n, x, weight).to(t.int32)
 
 
 @operator(
@@ -142,7 +126,7 @@ def _conv_integer(
 def _qlinear_conv(t: Any, n: NodeView, *operands: Any) -> Any:
     x, x_scale, x_zero, weight, w_scale, w_zero, y_scale, y_zero, *bias = operands
     x, weight = _centred(n, x, 2, x_zero), _centred(n, weight, 5, w_zero)
-    y = _convolved(t, n, x, weight, bias[0].double() if bias else None, 3)
+    y = convolved(t, n, x, weight, bias[0].double() if bias else None, 3)
     if n.rank(4) == 1 and n.dims(4)[0] != 1:
         w_scale = stretched(w_scale, n.rank(0) - 2)
     return _requantized(t, n, y, x_scale * w_scale / y_scale, y_zero)

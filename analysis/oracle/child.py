@@ -14,7 +14,6 @@ nothing of ours, and neither may a package.
     {"call": "module:function", "root": PATH of its package's folder, "given": {..}} ->
         what that returns
 
-
 A request may say how many bytes of "memory" answering it may take. What fails is
 answered by {"error": TEXT}.
 
@@ -120,11 +119,11 @@ def _results(session: Any, names: list[str] | None, feed: dict[str, Any]) -> lis
 
 def to_value(array: np.ndarray) -> Any:
     """The array as ONNX Runtime's, of any type that ONNX has."""
-    value = importlib.import_module("onnxruntime").OrtValue
+    ort_value = importlib.import_module("onnxruntime").OrtValue
     if array.dtype.isbuiltin != 2:  # of another package, ml_dtypes
-        return value.ortvalue_from_numpy(np.require(array, requirements=["C", "A"]))
+        return ort_value.ortvalue_from_numpy(np.require(array, requirements=["C", "A"]))
     packed = importlib.import_module("onnx.numpy_helper").from_array(array)
-    made = value.ortvalue_from_shape_and_type(array.shape, packed.data_type)
+    made = ort_value.ortvalue_from_shape_and_type(array.shape, packed.data_type)
     ctypes.memmove(made.data_ptr(), packed.raw_data, made.tensor_size_in_bytes())
     return made
 

@@ -10,7 +10,7 @@ from .linear_clustering import Costs, Lanes
 
 
 @dataclass(frozen=True)
-class _Task:
+class Task:
     """One node in one lane, from start to end; seconds from the first start."""
 
     node: int
@@ -32,7 +32,7 @@ class HandOff:
 class Schedule:
     """A simulated run."""
 
-    tasks: tuple[_Task, ...]
+    tasks: tuple[Task, ...]
     hand_offs: tuple[HandOff, ...]
     makespan: float
     peak_bytes: int = 0
@@ -56,7 +56,7 @@ def simulate(
     if not all(places):
         raise ValueError(f"node {places.index([])} is in no lane")
     run = _Run(dag, lanes, costs, held, places)
-    run.all()
+    run.to_the_end()
     tasks = tuple(sorted(run.tasks.values(), key=lambda t: (t.start, t.lane, t.node)))
     sizes = result_bytes or [0] * len(dag)
     return Schedule(
@@ -81,14 +81,14 @@ class _Run:
     ) -> None:
         self.dag, self.lanes, self.costs = dag, lanes, costs
         self.held, self.places = held, places
-        self.tasks: dict[tuple[int, int], _Task] = {}
+        self.tasks: dict[tuple[int, int], Task] = {}
         self.hand_offs: list[HandOff] = []
         self._next = [0] * len(lanes)
         self._free = [0.0] * len(lanes)
         self._waiting: dict[tuple[int, int], set[int]] = {}
         self._sent: set[tuple[int, int]] = set()
 
-    def all(self) -> None:
+    def to_the_end(self) -> None:
         ready = list(range(len(self.lanes)))
         while ready:
             ready += self._advance(ready.pop())
@@ -116,7 +116,7 @@ class _Run:
                     self._sent.add((before, lane))
                     self.hand_offs.append(HandOff(before, source, lane))
             end = start + self.costs.nodes[node]
-            self.tasks[node, lane] = _Task(node, lane, start, end)
+            self.tasks[node, lane] = Task(node, lane, start, end)
             self._free[lane] = end
             self._next[lane] += 1
             woken += sorted(self._waiting.pop((node, lane), ()))
@@ -126,7 +126,7 @@ class _Run:
         return lane if node in self.held[lane] else self.places[node][0]
 
 
-def _peak(dag: Dag, tasks: Sequence[_Task], sizes: Sequence[int]) -> int:
+def _peak(dag: Dag, tasks: Sequence[Task], sizes: Sequence[int]) -> int:
     """The most bytes of results alive at a time: from the start of a node until the
     last of those that read it ends. A clone's result counts once more."""
     last: dict[int, float] = {}

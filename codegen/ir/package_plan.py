@@ -1,7 +1,8 @@
-"""The frozen plan: everything the templates see. The planner decides, emit prints."""
+"""The frozen plan: all that templates see. make_plan.py fills it in, emit prints it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -158,7 +159,7 @@ class WeightPlan:
     """One tensor of weights.safetensors, made when it is written."""
 
     key: str
-    make: object  # () -> np.ndarray
+    make: Callable[[], np.ndarray]
     constant: bool = False  # no parameter of the original network
     weight: Weight | None = None  # that it stores; nothing is decided by its content
     path: MemberPath = ()  # "layers", Item(0), "fc", "weight", in the network's class
@@ -167,9 +168,7 @@ class WeightPlan:
 
     def array(self) -> np.ndarray:
         """The tensor as it is stored."""
-        made = self.make()  # type: ignore[operator]
-        assert isinstance(made, np.ndarray)
-        return made
+        return self.make()
 
 
 def shape_text(dims: tuple[Dim | str | None, ...] | None) -> str:

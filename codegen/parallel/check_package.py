@@ -20,7 +20,7 @@ from sympy import sympify
 from ...analysis.graph.dims import symbol
 from ...analysis.shapes.infer import infer
 from ...analysis.shapes.one_batch import one_batch
-from .check_plan import Operators, refuse
+from .check_plan import ClaimedCuts, refuse
 
 _AXIS = {"columns": 0, "gathered": 0, "vocabulary": 0, "rows": 1}  # of what is stored
 _EXCHANGE = {"columns": "", "gathered": "gather", "vocabulary": "sum", "rows": "sum"}
@@ -162,29 +162,29 @@ class _Checked:
         if type(batches) is not int or batches < 1:
             refuse(f"a batch has no {batches!r} parts")
         compared = alone = 0
-        for operators, found, exchanges, parts in self._parts():
-            operators.check(found, exchanges, parts)
-            compared += operators.compared
-            alone += operators.alone
-            if exchanges or operators.held:
-                self._layers(operators.held)
-        self._stages()
-        self._exchanges()
-        self._held()
+        for cuts, found, exchanges, parts in self._parts():
+            cuts.check(found, exchanges, parts)
+            compared += cuts.compared
+            alone += cuts.alone
+            if exchanges or cuts.held:
+                self._check_layers(cuts.held)
+        self._check_stages()
+        self._check_exchanges()
+        self._check_held()
         devices = self.mesh.get("dp", 1) * sum(self.tps)
         text = f"a plan for {devices} devices: {compared} claims by values"
         return text + (f", {alone} by their law alone" if alone else "")
 
-    def _parts(self) -> Iterable[tuple[Operators, Any, Any, dict[str, int]]]:
+    def _parts(self) -> Iterable[tuple[ClaimedCuts, Any, Any, dict[str, int]]]:
         claims, batches = self.claims, self.values["BATCHES"]
         for tp in sorted({*self.tps} - {1}):
-            made = Operators(self.graph, self.shapes, tp, frozenset(), self.known)
+            made = ClaimedCuts(self.graph, self.shapes, tp, frozenset(), self.known)
             yield made, claims["cuts"], claims["exchanges"], self._ends()
         parts = self.mesh.get("dp", 1) * batches
         if parts > 1:
             if not self.rows:
                 refuse("an input has no open size that comes first")
-            made = Operators(self.graph, self.shapes, parts, self.rows, self.known)
+            made = ClaimedCuts(self.graph, self.shapes, parts, self.rows, self.known)
             yield made, claims["rows"], {}, {}
 
     def _ends(self) -> dict[str, int]:
@@ -199,7 +199,7 @@ class _Checked:
             refuse(f"in parts are {found}, claimed are {self.claims['parts']}")
         return found
 
-    def _layers(self, held: Mapping[ir.Value, Any]) -> None:
+    def _check_layers(self, held: Mapping[ir.Value, Any]) -> None:
         """parallel.py cuts the matrices that are claimed to be cut, as is claimed."""
         constants = {v.name: v for v in held}
         matrices = set()
@@ -255,7 +255,7 @@ class _Checked:
     def _key(self, key: str) -> str:
         return str(self.values["TIES"].get(key, key))
 
-    def _exchanges(self) -> None:
+    def _check_exchanges(self) -> None:
         """Of one device of each stage, with what stages gather that was handed on."""
         found: Counter[str] = Counter()
         for name, kind in self.claims.get("exchanges", {}).items():
@@ -279,7 +279,7 @@ class _Checked:
 
     # ---- stages
 
-    def _stages(self) -> None:
+    def _check_stages(self) -> None:
         stages, count = self.values["STAGES"], self.mesh.get("pp", 1)
         crossing = self.values["CROSSING"]
         if count == 1:
@@ -350,9 +350,9 @@ class _Checked:
         """Whether no statement is said to do a node, which gives what it takes."""
         if node.outputs[0].name not in self.claims["same"]:
             return False
-        return Operators(self.graph, self.shapes, 2, self.rows, {}).is_same(node)
+        return ClaimedCuts(self.graph, self.shapes, 2, self.rows, {}).is_same(node)
 
-    def _held(self) -> None:
+    def _check_held(self) -> None:
         """Bytes of a device of each stage: cut tensors in part, each once."""
         stages = self.values["STAGES"] or [[]]
         every = {unit for stage in stages for unit in stage}

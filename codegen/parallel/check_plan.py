@@ -67,7 +67,7 @@ def _read(entry: Any) -> Claim:
     return Claim(given, made)
 
 
-class Operators:
+class ClaimedCuts:
     """The claims of one way to cut: over `degree` devices, of layers, or of rows where
     `rows` are the sizes of a batch."""
 
@@ -198,7 +198,10 @@ class Operators:
         if key not in self.known:
             try:
                 self.known[key] = any(
-                    [_One(self, node, claim, draw).compare() for draw in range(DRAWS)]
+                    [
+                        _ClaimedNode(self, node, claim, draw).compare()
+                        for draw in range(DRAWS)
+                    ]
                 )
             except Unknown:
                 self.known[key] = False
@@ -210,7 +213,9 @@ class Operators:
         arithmetic for it."""
         whole = Claim((), (None,))
         try:
-            return all(_One(self, node, whole, draw).keeps() for draw in range(DRAWS))
+            return all(
+                _ClaimedNode(self, node, whole, draw).keeps() for draw in range(DRAWS)
+            )
         except (Unknown, Undefined, FairhandError):
             return False
 
@@ -236,11 +241,13 @@ class Operators:
         return int(found)
 
 
-class _One:
+class _ClaimedNode:
     """One node with drawn elements, whole and in parts."""
 
-    def __init__(self, all_: Operators, node: ir.Node, claim: Claim, draw: int) -> None:
-        self.all, self.node, self.claim, self.draw = all_, node, claim, draw
+    def __init__(
+        self, cuts: ClaimedCuts, node: ir.Node, claim: Claim, draw: int
+    ) -> None:
+        self.cuts, self.node, self.claim, self.draw = cuts, node, claim, draw
         self.attributes = {name: a.value for name, a in node.attributes.items()}
         self.name = f"{node.op_type} {node.name or node.outputs[0].name}"
 
@@ -254,7 +261,7 @@ class _One:
         ]
         if any(p == "sizes" for _, p in pairs):
             self._check_sizes(whole, pairs)
-        n = self.all.degree
+        n = self.cuts.degree
         try:
             results = self._apply(whole)
             # Where there is no arithmetic for the whole, nothing is compared.
@@ -294,15 +301,15 @@ class _One:
         if value.dtype is None:
             raise Unknown("no type")
         kind = Kind.of(value.dtype)
-        content = self.all.shapes.content(value)
+        content = self.cuts.shapes.content(value)
         counted = isinstance(place, tuple) and place[2] is not None
         if content is not None and not counted:
-            listed = [self.all.number(n) for n in content.flat]
+            listed = [self.cuts.number(n) for n in content.flat]
             return stored(np.array(listed, np.int64).reshape(content.shape), kind)
-        dims = self.all.shapes.dims(value)
+        dims = self.cuts.shapes.dims(value)
         if dims is None:
             raise Unknown("no sizes")
-        shape = tuple(self.all.number(n) for n in dims)
+        shape = tuple(self.cuts.number(n) for n in dims)
         if not counted and value.const_value is not None and prod(shape) <= 64:
             return stored(value.const_value.numpy(), kind)
         found = self._drawn(kind, shape, index)
@@ -312,11 +319,11 @@ class _One:
         """Numbers that follow from the place; whole ones index the first input."""
         axis = self.attributes.get("axis", 0)
         first = self.node.inputs[0]
-        dims = (self.all.shapes.dims(first) if first is not None else None) or (2,)
+        dims = (self.cuts.shapes.dims(first) if first is not None else None) or (2,)
         axis = axis if isinstance(axis, int) and -len(dims) <= axis < len(dims) else 0
-        limit = self.all.number(dims[axis])
+        limit = self.cuts.number(dims[axis])
         if "batch_dims" in self.attributes:
-            limit = min(map(self.all.number, dims))
+            limit = min(map(self.cuts.number, dims))
         seed = 7919 * index + 104729 * self.draw + 1
 
         def compute(places: Places) -> np.ndarray:
@@ -344,7 +351,7 @@ class _One:
         """Places that each part counts from its own first, as the whole counts them;
         the way back where `sign` is -1 and x is a part of number 0."""
         axis, _, component = place
-        step = x.shape[axis] // self.all.degree
+        step = x.shape[axis] // self.cuts.degree
 
         def compute(at: Places) -> np.ndarray:
             own = x.at(at) % step
@@ -375,10 +382,10 @@ class _One:
                 x, mask = self._words(x, whole[0], rank)
             elif x is not None and isinstance(place, tuple):
                 x = self.cut(x, place, rank)
-            elif x is not None and value is not None and self.all.rows:
-                content = self.all.shapes.content(value)
+            elif x is not None and value is not None and self.cuts.rows:
+                content = self.cuts.shapes.content(value)
                 if content is not None:
-                    listed = [self.all.number(n, True) for n in content.flat]
+                    listed = [self.cuts.number(n, True) for n in content.flat]
                     array = np.array(listed, np.int64).reshape(content.shape)
                     x = stored(array, x.kind)
             inputs.append(x)
@@ -396,20 +403,20 @@ class _One:
         axis, pieces, _ = place
         if not 0 <= axis < len(shape) or pieces < 1:
             self._wrong(f"there is no axis {axis} of {pieces} pieces")
-        if shape[axis] % (pieces * self.all.degree):
+        if shape[axis] % (pieces * self.cuts.degree):
             self._wrong(
-                f"{shape[axis]} has no {pieces} pieces of {self.all.degree} parts"
+                f"{shape[axis]} has no {pieces} pieces of {self.cuts.degree} parts"
             )
-        if not self.all.rows and shape[axis] % (pieces * self.all.wanted):
-            self._wrong(f"{shape[axis]} has no {self.all.wanted} parts")
-        return (*shape[:axis], shape[axis] // self.all.degree, *shape[axis + 1 :])
+        if not self.cuts.rows and shape[axis] % (pieces * self.cuts.wanted):
+            self._wrong(f"{shape[axis]} has no {self.cuts.wanted} parts")
+        return (*shape[:axis], shape[axis] // self.cuts.degree, *shape[axis + 1 :])
 
     def cut(self, x: Tensor, place: Cutting, rank: int) -> Tensor:
         """What the device of this number has of a tensor."""
         shape = self._cut_shape(x.shape, place)
         axis, pieces, component = place
         step = shape[axis] // pieces
-        count = self.all.degree
+        count = self.cuts.degree
 
         def compute(at: Places) -> np.ndarray:
             moved = list(at)
@@ -453,7 +460,7 @@ class _One:
 
     def _words(self, x: Tensor, table: Any, rank: int) -> tuple[Tensor, Any]:
         """Indices into a device's own words, and which are there."""
-        step = table.shape[0] // self.all.degree
+        step = table.shape[0] // self.cuts.degree
         own = pointwise(lambda n: int(n) - rank * step, [x], x.kind)
         kept = pointwise(lambda n: min(max(int(n), 0), step - 1), [own], x.kind)
         return kept, pointwise(lambda n: 0 <= int(n) < step, [own], Kind("bool"))

@@ -151,16 +151,15 @@ class Sides:
         right = _Values(self, after, leaves, numbers)
         for old, new in zip(self.results, now, strict=True):
             try:
-                was, places = _sampled(left.tensor(old), draw)
+                before = left.tensor(old)
+                was, places = _sampled(before, draw)
             except (Undefined, Unknown):
                 return False
             try:
                 found = right.tensor(new)
-                if found.shape != left.tensor(old).shape:
-                    raise Difference(
-                        f"{old.name} is {left.tensor(old).shape}, now {found.shape}"
-                    )
-                if found.kind != left.tensor(old).kind:
+                if found.shape != before.shape:
+                    raise Difference(f"{old.name} is {before.shape}, now {found.shape}")
+                if found.kind != before.kind:
                     raise Difference(f"{old.name} has another element type now")
                 values = list(found.at(places, (len(was),))) if was else []
             except Undefined as reason:
@@ -227,15 +226,14 @@ class _Values:
         """What a value is."""
         if value not in self._made:
             step = self._steps.get(value)
-            known = step is not None and _is_known(step.op)
             if value.const_value is not None:
                 array = value.const_value.numpy()
                 self._made[value] = stored(array, Kind.of(value.const_value.dtype))
-            elif value in self._leaves or step is None or not known:
-                if step is not None and not known and value not in self._leaves:
-                    near = value in self._sides.results
-                    if near:
-                        raise Unknown(f"the operator {step.op}")
+            elif value in self._leaves or step is None:
+                self._made[value] = self._leaf(value)
+            elif not _is_known(step.op):
+                if value in self._sides.results:
+                    raise Unknown(f"the operator {step.op}")
                 self._made[value] = self._leaf(value)
             else:
                 inputs = [None if x is None else self.tensor(x) for x in step.inputs]

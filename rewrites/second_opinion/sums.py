@@ -8,10 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .elementwise import (
-    logarithm,
-    root,
-)
+from .elementwise import logarithm, root
 from .movements import reshaped
 from .operators import (
     OPERATORS,
@@ -129,7 +126,7 @@ def softmax(x: Tensor, axis: int) -> Tensor:
 
 
 def _over(x: Tensor, total: Tensor) -> Tensor:
-    return pointwise(lambda a, b: quotient(a, b), [x, total], FLOAT)
+    return pointwise(quotient, [x, total], FLOAT)
 
 
 def quotient(a: Any, b: Any) -> Any:
@@ -274,10 +271,9 @@ def _einsum(inputs: list[Any], a: Attributes) -> Tensor:
     for part, x in zip(parts, inputs, strict=True):
         sizes.update(zip(part, x.shape, strict=True))
     inner = [c for c in sizes if c not in result]
-    count = int(np.prod([sizes[c] for c in inner], dtype=object))
-    steps = (
-        np.unravel_index(np.arange(count), [sizes[c] for c in inner]) if inner else ()
-    )
+    lengths = [sizes[c] for c in inner]
+    count = int(np.prod(lengths, dtype=object))
+    steps = np.unravel_index(np.arange(count), lengths) if inner else ()
 
     def compute(at: Places) -> np.ndarray:
         n = len(at[0]) if at else 1

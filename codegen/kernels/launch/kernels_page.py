@@ -53,6 +53,7 @@ class Page:
 
 Options = dict[str, int]  # of a launch, beside the heuristic's
 
+WIDTH = 80  # columns of a docstring
 _TILES = (
     (16, 32, 128, 4, 3),
     (32, 64, 64, 4, 3),
@@ -96,7 +97,7 @@ def _launches_of(text: KernelSource) -> list[str]:
     """The arguments of triton.Config for each, which has `num_stages` in any case."""
     fixed = [f"{name}={n}" for name, n in text.options if name == _STAGES]
     tried = candidates(text)[1:]
-    assert not (fixed and any("num_stages" in options for options in tried))
+    assert not (fixed and any(_STAGES in options for options in tried))
     return [", ".join([_config(options), *fixed]) for options in tried]
 
 
@@ -129,9 +130,6 @@ def _without_options(text: KernelSource) -> KernelSource:
     )
 
 
-WIDTH = 80  # columns of a docstring
-
-
 ON_CHIP = "elements of a row that one program keeps on chip"
 TUNED = (
     "# Launches that were the fastest there, at the sizes in the kernels' docstrings."
@@ -157,7 +155,7 @@ class _KernelPlan:
 
 
 def write_kernels(folder: Path, page: Page, title: str, file: str) -> None:
-    """`title` and `file`, which are printable, are those of the model."""
+    """Write kernels.py; `title` and `file`, which are printable, are the model's."""
     entries, gpu = page.entries, page.gpu
     tried = entries if page.autotune else []
     texts = [_without_options(e.text) if tried else e.text for e in entries]

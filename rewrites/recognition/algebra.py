@@ -333,3 +333,26 @@ def _bounded(p: Polynomial) -> Polynomial:
 
 def _key(p: Polynomial) -> Key:
     return tuple(sorted(p.items()))
+
+
+class Operators:
+    """Operators on normal forms of an operand x."""
+
+    def __init__(self, algebra: Algebra) -> None:
+        self.algebra = algebra
+        self._x = algebra.atom("x")
+        self.operand = algebra.single(self._x)
+        self.number = algebra.constant
+        self.add, self.mul, self.div = algebra.add, algebra.mul, algebra.div
+        self.exp, self.log, self.erf = algebra.exp, algebra.log, algebra.erf
+
+    def sub(self, a: Quotient, b: Quotient) -> Quotient:
+        """a - b"""
+        return self.algebra.add(a, b, -1.0)
+
+    def number_of(self, n: Quotient) -> float:
+        """An exponent, which has to be a number."""
+        found = self.algebra.number_of(n)
+        if found is None:
+            raise Beyond("a power that isn't a number")
+        return found

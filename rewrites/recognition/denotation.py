@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import onnx_ir as ir
 
-from .algebra import ONE, Algebra, Beyond, Polynomial, Quotient
+from .algebra import ONE, Algebra, Beyond, Operators, Polynomial, Quotient
 
 Parameters: TypeAlias = "Mapping[str, Any]"
 Meaning: TypeAlias = Callable[..., Any]  # (domain, parameters, *operands) -> value
@@ -330,28 +330,13 @@ class Split(Exception):
         self.point = point
 
 
-class Cases:
+class Cases(Operators):
     """Operators on normal forms of x, for low < x < high."""
 
     def __init__(self, algebra: Algebra, low: float, high: float) -> None:
-        self.algebra, self.low, self.high = algebra, low, high
-        self._x = algebra.atom("x")
+        super().__init__(algebra)
+        self.low, self.high = low, high
         self._exp = algebra.atom("exp", ((self._x, 1.0),))
-        self.operand = algebra.single(self._x)
-        self.number = algebra.constant
-        self.add, self.mul, self.div = algebra.add, algebra.mul, algebra.div
-        self.exp, self.log, self.erf = algebra.exp, algebra.log, algebra.erf
-
-    def sub(self, a: Quotient, b: Quotient) -> Quotient:
-        """a - b"""
-        return self.algebra.add(a, b, -1.0)
-
-    def number_of(self, n: Quotient) -> float:
-        """An exponent, which has to be a number."""
-        found = self.algebra.number_of(n)
-        if found is None:
-            raise Beyond("a power that isn't a number")
-        return found
 
     def power(self, a: Quotient, n: float) -> Quotient:
         """a^n"""

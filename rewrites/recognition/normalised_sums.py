@@ -26,7 +26,7 @@ from ..language.operators.read_write import (
     Output,
     ints,
 )
-from .algebra import ONE, Algebra, Beyond, Monomial, Polynomial, Quotient
+from .algebra import ONE, Algebra, Beyond, Monomial, Operators, Polynomial, Quotient
 from .denotation import Term, value_of
 from .regions import Region
 
@@ -70,18 +70,14 @@ class _Proved:
     operands: tuple[Combination | None, ...] = ()  # beside x
 
 
-class Rows:
+class Rows(Operators):
     """Operators on normal forms of the elements of rows."""
 
     def __init__(self, algebra: Algebra, axes: frozenset[int], dims: Dims) -> None:
-        self.algebra, self.axes, self.dims = algebra, axes, dims
+        super().__init__(algebra)
+        self.axes, self.dims = axes, dims
         self.sizes = tuple(dims[k] for k in sorted(axes))
-        self._x = algebra.atom("x")
-        self.operand = algebra.single(self._x)
         self.constants: dict[int, Constant] = {}  # by atom
-        self.number = algebra.constant
-        self.add, self.mul, self.div = algebra.add, algebra.mul, algebra.div
-        self.exp, self.log, self.erf = algebra.exp, algebra.log, algebra.erf
         self.sqrt, self.power = algebra.sqrt, algebra.raised
         self.count = self._count()
 
@@ -122,17 +118,6 @@ class Rows:
         atom = self.algebra.atom("constant", value)
         self.constants[atom] = value
         return self.algebra.single(atom)
-
-    def sub(self, a: Quotient, b: Quotient) -> Quotient:
-        """a - b"""
-        return self.algebra.add(a, b, -1.0)
-
-    def number_of(self, n: Quotient) -> float:
-        """An exponent, which has to be a number."""
-        found = self.algebra.number_of(n)
-        if found is None:
-            raise Beyond("a power that isn't a number")
-        return found
 
     def less(self, a: Quotient, b: Quotient) -> tuple[Quotient, Quotient]:
         """A condition that no row decides: its two sides."""

@@ -11,19 +11,7 @@ from ...analysis.graph.constants import RANDOM
 from ...analysis.graph.traversal import all_nodes, bodies
 from ...analysis.ops.node_view import constant
 from ...analysis.ops.registry import DOMAIN
-from ...rewrites.adapters.cleanup import inline_functions
-
-
-def inlined(model: ir.Model) -> ir.Model:
-    """The model without functions: a copy, which is kept with it, if it has any."""
-    if not model.functions:
-        return model
-    found = model.meta.get("inlined")
-    if not isinstance(found, ir.Model):
-        found = model.clone()
-        inline_functions(found)
-        model.meta["inlined"] = found
-    return found
+from ...rewrites.adapters.cleanup import inlined
 
 
 def drawn_outputs(model: ir.Model) -> frozenset[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ..load.random_outputs import inlined, inner_nodes
+from ...rewrites.adapters.cleanup import inlined
+from ..load.random_outputs import inner_nodes
 from .tolerances import tolerance
 
 _HALF = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})

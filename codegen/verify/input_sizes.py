@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 import onnx_ir as ir
 
 from ...analysis.shapes.requirements import Requirements
-from ..load.random_outputs import inlined
+from ...rewrites.adapters.cleanup import inlined
 from .index_limits import length_limits
 from .solve_sizes import Unknowns
 

@@ -17,8 +17,9 @@ import onnx
 import onnx_ir as ir
 
 from ...analysis.errors import FairhandError, LoadError
+from ...analysis.graph.element_types import is_whole
 from ...analysis.ops.facts.requirements import Axes, Between, Corners, Fraction
-from ..load.random_outputs import inlined
+from ...rewrites.adapters.cleanup import inlined
 from .index_limits import Reach, Size, constant, follow, index_limits, requirement
 from .input_sizes import complete, dynamic_dims, dynamic_sizes, free_inputs
 from .vocabulary import known_numbers, known_words, map_parts, random_map
@@ -51,7 +52,7 @@ def input_ranges(model: ir.Model) -> dict[str, tuple[int, int]]:
     tries = dynamic_sizes(model)
     ranges = {}
     for value in free_inputs(model):
-        if value.dtype is not None and value.dtype.is_integer():
+        if is_whole(value):
             found = [_range(value, sizes)[0] for sizes in tries]
             ranges[str(value.name)] = max(a for a, _ in found), min(b for _, b in found)
     return ranges

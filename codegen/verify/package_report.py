@@ -9,11 +9,12 @@ import onnx_ir as ir
 
 from ... import __version__
 from ...analysis.cost.peak_memory import peak_memory
+from ...rewrites.adapters.cleanup import inlined
 from ...rewrites.replay import make_certificate
 from ..emit.source_map import names_in_file, source_map
 from ..ir.engine_plan import EnginePlan
 from ..lanes.plan_json import parts_report
-from ..load.random_outputs import drawn_outputs, inlined
+from ..load.random_outputs import drawn_outputs
 from ..load.read_model import Loaded
 from ..plan.make_plan import CompiledModel
 from ..request.options import CompileOptions

@@ -20,6 +20,18 @@ _ON_AT_ONE = {"ceil_mode", "interleaved", "is_causal", "keepdims", "largest"}
 _ON_AT_ONE |= {"noop_with_empty_axes", "sorted"}
 
 
+def inlined(model: ir.Model) -> ir.Model:
+    """The model without functions: a copy, which is kept with it, if it has any."""
+    if not model.functions:
+        return model
+    found = model.meta.get("inlined")
+    if not isinstance(found, ir.Model):
+        found = model.clone()
+        inline_functions(found)
+        model.meta["inlined"] = found
+    return found
+
+
 def inline_functions(model: ir.Model) -> None:
     """Put the bodies of model-local functions in place of their calls.
 

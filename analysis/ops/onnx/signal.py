@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from ...literals import shortest
@@ -32,18 +33,14 @@ _ALPHA = 25 / 46  # of the Hamming window, which PyTorch rounds to 0.54
 def _window(name: str, **options: float) -> Callable[..., Any]:
     def spell(t: Any, n: NodeView, size: Any) -> Any:
         periodic = bool(n.attr("periodic", 1))
-        given = {} if periodic and not options else {"periodic": periodic}
         dtype = n.out_dtype()
         double = dtype == ir.DataType.DOUBLE
-        if double and name != "hann_window":
-            n.refuse(
-                f"{n.node.op_type} in double precision is not supported",
-                "its coefficients are defined in single precision only",
-            )
-        wide = {"dtype": t.float64} if double else {}
+        given = {"periodic": periodic, **options} if options or not periodic else {}
+        if double:  # ONNX Runtime has coefficients of single precision all the same
+            given |= {word: float(np.float32(x)) for word, x in options.items()}
+            given["dtype"] = t.float64
         make = getattr(t, name)
-        count = _scalar(n, 0, size)
-        made = make(count, **given, **options, **wide, device=t.device)
+        made = make(_scalar(n, 0, size), **given, device=t.device)
         if double or dtype == ir.DataType.FLOAT:
             return made
         return made.to(t.dtype(dtype))
@@ -51,8 +48,17 @@ def _window(name: str, **options: float) -> Callable[..., Any]:
     return spell
 
 
+def _blackman(t: Any, n: NodeView, size: Any) -> Any:
+    if n.out_dtype() == ir.DataType.DOUBLE:
+        n.refuse(
+            "BlackmanWindow in double precision is not supported",
+            "cast one of float32: ONNX Runtime's coefficients are of single precision",
+        )
+    return _window("blackman_window")(t, n, size)
+
+
 for _name, _spelling in (
-    ("BlackmanWindow", _window("blackman_window")),
+    ("BlackmanWindow", _blackman),
     ("HannWindow", _window("hann_window")),
     ("HammingWindow", _window("hamming_window", alpha=_ALPHA, beta=1 - _ALPHA)),
 ):

@@ -16,7 +16,7 @@ for _name in ("BlackmanWindow", "HannWindow", "HammingWindow"):
         case(i32(10), constants=(0,), periodic=0),
         case(i64(7), periodic=1),
         case(i64(9), output_datatype=ir.DataType.FLOAT16.value),
-        *([_DOUBLE] if _name == "HannWindow" else []),
+        *([_DOUBLE] if _name != "BlackmanWindow" else []),
     )
 
 

@@ -97,9 +97,7 @@ class Sources:
             if not _alike(inner):  # its steps stand elsewhere in the first call
                 for step in item.steps():
                     nodes.update(dict.fromkeys(_of_step(step)))
-            elif self._classes.of[
-                inner.first
-            ].chain:  # no class of its own, so no lines
+            elif self._classes.of[inner.first].chain:  # without lines of its own
                 self._collect(inner, range(len(self._of(item))), nodes, calls)
             else:
                 calls[inner.path] = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -69,21 +70,6 @@ def is_filled(array: np.ndarray) -> bool:
     return array.size > 1 and not any(array.strides)
 
 
-def parameter_count(classes: ClassTable) -> int:
-    """How many numbers the weights of all members have."""
-    total = 0
-
-    def visit(call: ModuleCall) -> None:
-        nonlocal total
-        for member in classes.members[call]:
-            if isinstance(member.what, ModuleCall):
-                visit(member.what)
-            elif isinstance(member.what, Assignment):
-                assert member.what.form is not None
-                for weight in member.what.form.weights.values():
-                    total += weight.glance().size
-            elif not isinstance(member.what, ConstructorValue):
-                total += Weight(member.what).glance().size
-
-    visit(classes.root.call)
-    return total
+def parameter_count(weights: Iterable[WeightPlan]) -> int:
+    """How many numbers they hold, but for those that no layer learns."""
+    return sum(w.weight.glance().size for w in weights if w.weight is not None)

@@ -92,7 +92,8 @@ def make_plan(
         collection.choose(classes.taken | _helper_names(classes.root.call))
     constants = Constants(classes)
     plans, functions = _class_plans(classes, interface, writers, constants)
-    tied = tie(weights_of(classes), classes.faithful)
+    weights = weights_of(classes)
+    tied = tie(weights, classes.faithful)
     stored = classes.faithful and any(w.constant for w in tied.weights)
     helpers = helper_sources([*functions, *constants.helpers(stored)])
     plans[-1] = constants.network(tied.network(plans[-1]))
@@ -105,7 +106,7 @@ def make_plan(
         classes=tuple(plans),
         network=classes.root.name,
         state=StatePlan(
-            parameters=parameter_count(classes) - tied.spared,
+            parameters=parameter_count(weights) - tied.spared,
             constants=stored,
             unwritten=constants.unwritten,
             filled=any(is_filled(w.array()) for w in tied.weights),

@@ -11,9 +11,7 @@ from ...analysis.cost.typical_sizes import Sizes
 from ...analysis.dataflow.dataflow import Dataflow
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.lazy import lazy
-from ...analysis.spelling.expr import (
-    TORCH_DTYPES,
-)
+from ...analysis.spelling.expr import TORCH_DTYPES
 from ..engines.choose import takes_images
 from ..ir.assignment import Assignment
 from ..ir.control_flow import Block

@@ -17,10 +17,8 @@ _DOMAINS = {
 }
 _SEARCHES = ("BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch")
 _OPERATORS = {
-    (
-        "",
-        "SimplifiedLayerNormalization",
-    ): "contrib",  # of ONNX Runtime, in ONNX's domain
+    # Of ONNX Runtime, in ONNX's domain.
+    ("", "SimplifiedLayerNormalization"): "contrib",
     **{("com.microsoft", search): "search" for search in _SEARCHES},
 }
 

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .elementwise import (
-    root,
-)
+from .elementwise import root
 from .movements import per_axis, reshaped, within
 from .operators import (
     Attributes,

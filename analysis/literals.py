@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from typing import Any
 
@@ -122,6 +123,19 @@ def string_literal(text: str) -> str:
         else:
             out.append(f"\\U{ord(char):08x}")
     return '"' + "".join(out) + '"'
+
+
+def strings_in(text: str | None) -> list[str]:
+    """The strings of a printed list; none of anything else (the text is untrusted)."""
+    if not text or len(text) > 10_000:
+        return []
+    try:
+        found = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return []
+    if isinstance(found, list) and all(isinstance(item, str) for item in found):
+        return found
+    return []
 
 
 def one_line(text: str, limit: int = 72) -> str:

@@ -8,7 +8,6 @@ compared by operators, their attributes and their order.
 
 from __future__ import annotations
 
-import ast
 import difflib
 import re
 from collections import Counter
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import onnx_ir as ir
 
+from ...analysis.literals import strings_in
 from ..emit.source_map import options, same_lines
 from .interface import Interface
 
@@ -64,7 +64,7 @@ def restore_names(graph: ir.Graph, module: torch.nn.Module, known: Interface) ->
     for node in graph.all_nodes():
         kept = {key: node.metadata_props.get(key, "") for key in _KEPT}
         if around and (scopes := _scopes(node))[:1] == [""]:
-            classes = ast.literal_eval(kept[_CLASSES] or "[]")
+            classes = strings_in(kept[_CLASSES])
             inside = [f"{around[-1]}.{scope}" for scope in scopes[1:-1]]
             kept[_SCOPES] = str(["", *around, *inside, scopes[-1]])
             kept[_CLASSES] = str([*classes[:1] * len(around), *classes])
@@ -150,8 +150,7 @@ def _line(node: ir.Node, source: str) -> int:
 
 
 def _scopes(node: ir.Node) -> list[str]:
-    found = ast.literal_eval(node.metadata_props.get(_SCOPES, "[]"))
-    return [str(scope) for scope in found]
+    return strings_in(node.metadata_props.get(_SCOPES))
 
 
 def _common(now: Sequence[Key], then: Sequence[Key]) -> Iterator[tuple[int, int]]:

@@ -7,7 +7,6 @@ Paths are dotted attribute paths, e.g. layers.0.attention.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ import onnx_ir as ir
 
 from ...analysis.graph.parameters import is_parameter
 from ...analysis.graph.traversal import all_nodes
+from ...analysis.literals import strings_in
 from ...analysis.ops.module_form import ModuleForm
 from ..ir.assignment import Scope
 from ..ir.naming import last_word
@@ -58,9 +58,9 @@ class FileNames:
 
         None where the file doesn't say, as for nodes that an optimiser made.
         """
-        names = _strings(node.metadata_props.get(_SCOPES))
+        names = strings_in(node.metadata_props.get(_SCOPES))
         if names and names[0] == "":  # the network itself comes first
-            classes = _strings(node.metadata_props.get(_CLASSES))
+            classes = strings_in(node.metadata_props.get(_CLASSES))
             return self._by_weight(node, _from_metadata(names, classes))
         if "/" not in (node.name or ""):
             return None
@@ -228,8 +228,8 @@ def common_scopes(paths: list[tuple[Scope, ...]]) -> tuple[Scope, ...]:
 def network_class(model: ir.Model) -> str:
     """The original class of the whole network, or '' where the file doesn't say."""
     for node in model.graph:
-        classes = _strings(node.metadata_props.get(_CLASSES))
-        names = _strings(node.metadata_props.get(_SCOPES))
+        classes = strings_in(node.metadata_props.get(_CLASSES))
+        names = strings_in(node.metadata_props.get(_SCOPES))
         if len(classes) > 1 and names and names[0] == "":
             return classes[0].rpartition(".")[2]
     return ""
@@ -282,19 +282,6 @@ def _merged_path(names: list[str]) -> str:
     if len(parents) != 1 or letters != ["k", "q", "v"]:
         return ""
     return ".".join(filter(None, (*parents, "qkv")))
-
-
-def _strings(text: str | None) -> list[str]:
-    """A printed list of strings, or [] for anything else (the text is untrusted)."""
-    if not text or len(text) > 10_000:
-        return []
-    try:
-        found = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return []
-    if isinstance(found, list) and all(isinstance(item, str) for item in found):
-        return found
-    return []
 
 
 def _from_metadata(names: list[str], classes: list[str]) -> tuple[Scope, ...]:

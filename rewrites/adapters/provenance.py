@@ -7,12 +7,12 @@ does the work of, so that a line of emitted code can be led back to them.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable, Iterator, Sequence
 
 import onnx_ir as ir
 
 from ...analysis.graph.traversal import all_nodes, bodies
+from ...analysis.literals import strings_in
 
 # torch's exporter lists the modules around a node, outermost first, the node last.
 _LISTS = ("pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarchy")
@@ -164,13 +164,13 @@ def shared_metadata(nodes: Sequence[ir.Node]) -> dict[str, str]:
     first = dict(nodes[0].metadata_props)
     if all(node.metadata_props == nodes[0].metadata_props for node in nodes[1:]):
         return first
-    names = [_listed(node.metadata_props.get(_LISTS[0])) for node in nodes]
+    names = [strings_in(node.metadata_props.get(_LISTS[0])) for node in nodes]
     if not all(names):
         return next((dict(n.metadata_props) for n in nodes if n.metadata_props), {})
     depth = _common([scopes[:-1] for scopes in names])
     result = {}
     for key in _LISTS:
-        scopes = _listed(nodes[0].metadata_props.get(key))
+        scopes = strings_in(nodes[0].metadata_props.get(key))
         if scopes:
             result[key] = repr([*scopes[:depth], scopes[-1]])
     return result
@@ -193,13 +193,3 @@ def _common(paths: Sequence[Sequence[str]]) -> int:
             break
         depth += 1
     return depth
-
-
-def _listed(text: str | None) -> list[str]:
-    if not text or len(text) > 10_000:
-        return []
-    try:
-        found = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return []
-    return [str(item) for item in found] if isinstance(found, list) else []

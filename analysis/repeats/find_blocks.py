@@ -78,11 +78,14 @@ class _Finder:
         layers = sum(item.is_layer for item in self.items[start:end])
         return end - start >= MIN_ITEMS and layers >= MIN_LAYERS
 
+    def spans(self) -> list[tuple[int, int]]:
+        """Where the large regions begin and end."""
+        every = (region for outer in self.regions for region in outer.all())
+        return [(r.start, r.end) for r in every if self.large(r.start, r.end)]
+
     def repeated(self) -> list[Block]:
         """Outermost regions of a kind that occurs again; others are searched inside."""
-        every = [region for outer in self.regions for region in outer.all()]
-        large = [(r.start, r.end) for r in every if self.large(r.start, r.end)]
-        counts = Counter(self.kind(*span) for span in large)
+        counts = Counter(self.kind(*span) for span in self.spans())
         words = list(self.kinds)
 
         def search(region: Region) -> list[Block]:
@@ -247,13 +250,17 @@ class _Finder:
             found.add(item.signature)
         return len(found) == 1
 
+    def flow(self, start: int, end: int) -> tuple[set[Hashable], set[Hashable]]:
+        """What is made there, and what enters."""
+        inside = self.items[start:end]
+        made = {v for item in inside for v in item.outputs}
+        return made, {v for item in inside for v in item.reads} - made - self.apart
+
     def links(self, block: Block) -> int:
         """How many values enter a block, or leave it."""
-        inside = self.items[block.start : block.end]
-        made = {v for item in inside for v in item.outputs}
-        reads = {v for item in inside for v in item.reads} - made
+        made, read = self.flow(block.start, block.end)
         later = [v for v in made if self.last.get(v, -1) >= block.end]
-        return len(reads - self.apart) + len(later)
+        return len(read) + len(later)
 
     # ---- what stands around blocks
 
@@ -283,19 +290,16 @@ class _Finder:
 
     def is_closed(self, start: int, end: int) -> bool:
         """Whether at most two values enter, and the last result alone leaves."""
-        inside = self.items[start:end]
-        made = {v for item in inside for v in item.outputs}
-        reads = {v for item in inside for v in item.reads} - made
-        inner = made.difference(inside[-1].outputs)
+        made, read = self.flow(start, end)
+        inner = made.difference(self.items[end - 1].outputs)
         alone = all(self.last.get(v, -1) < end for v in inner)
-        return len(reads - self.apart) <= 2 and alone
+        return len(read) <= 2 and alone
 
     # ---- parts
 
     def parts(self, blocks: list[Block]) -> None:
         """Give blocks the regions within them that stand in more than one place."""
-        every = [region for outer in self.regions for region in outer.all()]
-        spans = [(r.start, r.end) for r in every if self.large(r.start, r.end)]
+        spans = self.spans()
         same: dict[int, list[Block]] = {}
         for block in blocks:
             for leaf in block.leaves():

@@ -81,7 +81,7 @@ for _name, _spelling in (
     since=1,
     domain=DOMAIN,
     mapping=MANY_TO_MANY,
-    shape=sizes_windows.quantised_gemm,
+    shape=sizes_windows.with_scales(sizes_windows.gemm),
     module=_gemm_form,
 )
 def _gemm(t: Any, n: NodeView, *operands: Any) -> Any:

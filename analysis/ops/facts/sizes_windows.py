@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import sympy
 
 from ...errors import FairhandError
@@ -26,12 +28,6 @@ def matmul(site: NodeFacts, a: Dims, b: Dims) -> DimsResult:
     return [(*batch, *a[-2:-1], *(b[-1:] if len(b) > 1 else ()))]
 
 
-def qlinear_matmul(site: NodeFacts) -> DimsResult:
-    """As MatMul, with the scales between the operands."""
-    a, b = site.dims(0), site.dims(3)
-    return None if a is None or b is None else matmul(site, a, b)
-
-
 def _check_inner(a: Dim, b: Dim) -> None:
     if isinstance(a, int) and isinstance(b, int) and a != b:
         raise FairhandError(f"inner sizes {a} and {b} of a matrix product do not match")
@@ -43,12 +39,6 @@ def gemm(site: NodeFacts, a: Dims, b: Dims) -> DimsResult:
     k2, n = b[::-1] if site.attr("transB", 0) else b
     _check_inner(k, k2)
     return [(m, n)]
-
-
-def quantised_gemm(site: NodeFacts) -> DimsResult:
-    """As Gemm, with the scales between the operands."""
-    a, b = site.dims(0), site.dims(3)
-    return None if a is None or b is None else gemm(site, a, b)
 
 
 def einsum(site: NodeFacts) -> DimsResult:
@@ -84,10 +74,16 @@ def conv(site: NodeFacts, x: Dims, w: Dims) -> DimsResult:
     return [(x[0], w[0], *windows)]
 
 
-def qlinear_conv(site: NodeFacts) -> DimsResult:
-    """As Conv, with the scales between the operands."""
-    x, w = site.dims(0), site.dims(3)
-    return None if x is None or w is None else conv(site, x, w)
+def with_scales(
+    rule: Callable[[NodeFacts, Dims, Dims], DimsResult],
+) -> Callable[[NodeFacts], DimsResult]:
+    """The same, with the scales between the operands."""
+
+    def sizes(site: NodeFacts) -> DimsResult:
+        a, b = site.dims(0), site.dims(3)
+        return None if a is None or b is None else rule(site, a, b)
+
+    return sizes
 
 
 def pool(site: NodeFacts, x: Dims) -> DimsResult:

@@ -81,7 +81,7 @@ def _qlinear_conv_module(n: NodeView) -> ModuleForm | None:
     since=21,
     fits=fitting_sizes.matmul(0, 3),
     mapping=MANY_TO_MANY,
-    shape=sizes_windows.qlinear_matmul,
+    shape=sizes_windows.with_scales(sizes_windows.matmul),
     traceable=False,
     module=lambda n: integer_linear(n, (6, 7)),
 )
@@ -119,7 +119,7 @@ def _conv_integer(
     since=10,
     fits=fitting_sizes.window(3),
     mapping=MANY_TO_MANY,
-    shape=sizes_windows.qlinear_conv,
+    shape=sizes_windows.with_scales(sizes_windows.conv),
     traceable=False,
     module=_qlinear_conv_module,
 )

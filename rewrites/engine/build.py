@@ -39,6 +39,7 @@ class Builder:
         self.match = match
         self.drafts: list[Draft] = []
         self._made: dict[tuple[int, Node], Draft] = {}
+        self._types: dict[int, dict[str, ir.DataType]] = {}  # of drafts, by variable
 
     def results(self) -> list[Input]:
         """What replaces each of the matched results."""
@@ -70,16 +71,20 @@ class Builder:
         if leaf.kind is not Leaf.NUMBER:
             return at.value_of(leaf)
         number = evaluate(leaf.number, at)
-        kind = {"int": np.dtype(np.int64), "bool": np.dtype(np.bool_)}.get(leaf.kinds)
-        dtype = kind or self._element_type().numpy()
+        dtype = self._element_type(leaf.kinds).numpy()
         shape = () if leaf.shape is None else whole(evaluate(leaf.shape, at))
         return NewConstant(np.full(shape, _stored(number, dtype)))
 
-    def _element_type(self) -> ir.DataType:
-        """Of the numbers that a law adds: that of its first operand."""
+    def _element_type(self, kind: str = "") -> ir.DataType:
+        """Of the numbers that a law adds: that of its first operand of their kind."""
         for value in self.match.binding.values.values():
-            if value.dtype is not None and value.dtype != ir.DataType.BOOL:
-                return value.dtype
+            dtype = value.dtype
+            if dtype is None or dtype == ir.DataType.BOOL:
+                continue
+            if kind in ("", "float" if dtype.is_floating_point() else "int"):
+                return dtype
+        if kind in ("int", "bool"):
+            return ir.DataType.INT64 if kind == "int" else ir.DataType.BOOL
         raise CannotWrite("no operand has a known element type")
 
     def _node(self, node: Node, at: Binding) -> Draft:
@@ -132,23 +137,45 @@ class Builder:
                 raise CannotWrite(f"{name} would have fewer places than DOUBLE")
 
     def _add(self, draft: Draft) -> Draft:
+        types = self._types[id(draft)] = {}
         for place, x in enumerate(draft.inputs):
-            if isinstance(x, ir.Value) and x.dtype is not None:
-                taken = _types_taken(draft.op_type, place)
-                if taken and f"tensor({x.dtype.name.lower()})" not in taken:
-                    raise CannotWrite(f"{draft.op_type} takes no {x.dtype}")
+            dtype = self._type(x)
+            variable, taken = _types_taken(draft.op_type, place)
+            if dtype is None or not taken:
+                continue
+            other = types.setdefault(variable, dtype)
+            if other != dtype or f"tensor({dtype.name.lower()})" not in taken:
+                beside = "" if other == dtype else f" beside {other}"
+                raise CannotWrite(f"{draft.op_type} takes no {dtype}{beside}")
         self.drafts.append(draft)
         return draft
 
+    def _type(self, x: Input) -> ir.DataType | None:
+        """The element type of an operand; None if it isn't known."""
+        if isinstance(x, NewConstant):
+            return ir.DataType.from_numpy(x.array.dtype)
+        if not isinstance(x, Output):
+            return None if x is None else x.dtype
+        if "to" in x.draft.attributes:
+            return ir.DataType(x.draft.attributes["to"])
+        outputs = onnx.defs.get_schema(x.draft.op_type).outputs
+        found = outputs[min(x.index, len(outputs) - 1)]
+        if len(found.types) == 1:
+            return ir.DataType[min(found.types)[len("tensor(") : -1].upper()]
+        return self._types[id(x.draft)].get(found.type_str)
+
 
 @cache
-def _types_taken(operator: str, place: int) -> frozenset[str]:
-    """The types that ONNX lets an input have; none if it has no such input."""
+def _types_taken(operator: str, place: int) -> tuple[str, frozenset[str]]:
+    """The variable for the type of an input, and what ONNX lets it be; nothing if it
+    has no such input.
+    """
     inputs = onnx.defs.get_schema(operator).inputs
     variadic = onnx.defs.OpSchema.FormalParameterOption.Variadic
     if place >= len(inputs) and inputs[-1].option != variadic:
-        return frozenset()
-    return frozenset(inputs[min(place, len(inputs) - 1)].types)
+        return "", frozenset()
+    found = inputs[min(place, len(inputs) - 1)]
+    return found.type_str, frozenset(found.types)
 
 
 def _stored(number: Fraction | float | int, dtype: np.dtype[Any]) -> np.ndarray:

@@ -12,11 +12,11 @@ bits          z3's bit vectors, in all eight types of whole numbers; or truth va
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
-from ..language.pattern import Leaf, leaves
+from ..language.pattern import Apply, Chain, Leaf, Many, Node, Var, leaves
 from ..language.rule import Law
 from .goal import goal
 from .kernel.equality import Verdict as Answer
@@ -31,6 +31,7 @@ from .runtime_kernels import RuntimeSemantics, decided_by_bits
 
 SILENT = ("float", "int", "bool")  # what leaves that name no kind may be of
 
+UNREAD = "whole numbers are divided, and what comes out may not be read"
 ORDERED = COMPARISONS | LOGICAL | {"max", "min", "where", "relu", "clip"}
 _RING = frozenset("add sub mul neg square shl".split())
 
@@ -57,17 +58,22 @@ def prove_exact(law: Law, silent: str) -> tuple[list[Answer], str]:
     `silent`: the kind of leaves that name none.
     """
     kinds = kinds_of(law, silent)
+    divided = divisions(law, silent)
+    if any(divided):
+        return [], UNREAD
     question = goal(law, RuntimeSemantics(law, whole=True))
     answers = []
     for left, right in question.pairs:
-        found = _answer(left, right, question.context, kinds)
+        found = _answer(left, right, question.context, kinds, bool(divided))
         if not found.proved:
             return [], found.why or "the sides differ"
         answers.append(found)
     return answers, ""
 
 
-def _answer(left: Any, right: Any, context: Any, kinds: dict[str, str]) -> Answer:
+def _answer(
+    left: Any, right: Any, context: Any, kinds: dict[str, str], whole: bool
+) -> Answer:
     j, index = fresh("j"), fresh_function("i")
     a, b = (
         (t.member(j) if isinstance(t, Family) else t).at(index) for t in (left, right)
@@ -89,7 +95,7 @@ def _answer(left: Any, right: Any, context: Any, kinds: dict[str, str]) -> Answe
         by = classify_truth if of == {"bool"} else classify_whole
         return decided_by_bits(context, x, y, (result, place), by).name == "bitwise"
 
-    return prove_equal(left, right, context, tuple(levels), decided)
+    return prove_equal(left, right, context, tuple(levels), decided, whole)
 
 
 def _constants(term: Scalar) -> Iterator[Fraction]:
@@ -133,36 +139,81 @@ def wraps(term: Scalar) -> bool:
     return whole or isinstance(term, Element | FromInt)
 
 
-def computes_with_whole(law: Law, term: Scalar) -> bool:
-    """Whether a law of floats computes with leaves of whole numbers.
+# The kind of what comes out, where it isn't that of an operand.
+_GIVES = {
+    "int": "ArgMax ArgMin Shape QuantizeLinear",
+    "bool": "And Or Xor Not Equal Less LessOrEqual Greater GreaterOrEqual IsNaN",
+    "float": "DequantizeLinear",
+}
+_OF_KIND = {name: kind for kind, names in _GIVES.items() for name in names.split()}
+# These may leave out elements of an operand.
+_PICKS = frozenset(
+    "Expand Gather GatherND Pad ScatterND Shape Slice Split Tile Trilu".split()
+)
+# These compute with no whole numbers, but compare them, and move them.
+_FREE = (_OF_KIND.keys() | _PICKS).union(
+    "Cast Clip Concat DepthToSpace Flatten Identity Max Min Range ReduceMax ReduceMin "
+    "Relu Reshape SpaceToDepth Squeeze Transpose Unsqueeze Where pointwise".split()
+)
+
+
+def nodes_of(terms: Iterable[Any], below: bool = False) -> Iterator[tuple[Node, bool]]:
+    """The nodes of some terms, and whether one above may leave out what they give."""
+    for term in terms:
+        if isinstance(term, Many):
+            yield from nodes_of([term.form], below)
+        elif isinstance(term, Chain):
+            yield Node(term.head, term.parts), below
+            yield from nodes_of(term.parts, below)
+        elif isinstance(term, Apply):
+            node = term.node
+            yield node, below
+            # Beside an operand without elements nothing of the others is read.
+            picks = node.operator.name in _PICKS or (
+                len(node.inputs) > 1 and node.operator.name != "Concat"
+            )
+            yield from nodes_of(node.inputs, below or picks)
+
+
+def kind_of(term: Any, kinds: dict[str, str]) -> str:
+    """The kind of a term; empty if it is one of any kind, such as a new number."""
+    if isinstance(term, Var):
+        return kinds.get(term.name, term.kinds)
+    if isinstance(term, Many):
+        return kind_of(term.form, kinds)
+    if not isinstance(term, Apply | Chain):
+        return ""
+    node = term.node if isinstance(term, Apply) else Node(term.head, term.parts)
+    name, to = node.operator.name, node.parameters.get("to")
+    if name == "Cast" and isinstance(to, str):
+        return "int" if "INT" in to else "bool" if to == "BOOL" else "float"
+    given = (kind_of(x, kinds) for x in node.inputs[name == "Where" :])
+    return _OF_KIND.get(name) or next(filter(None, given), "")
+
+
+def _of_whole(terms: Any, law: Law, silent: str) -> Iterator[tuple[Node, bool]]:
+    kinds = kinds_of(law, silent)
+    for node, below in nodes_of(terms):
+        if any(kind_of(x, kinds) == "int" for x in node.inputs):
+            yield node, below
+
+
+def computes_with_whole(law: Law) -> bool:
+    """Whether a law of floats computes with whole numbers.
 
     Compared and chosen they may be, as elements of a total order.
     """
-    kinds = kinds_of(law, "float")
-    return "int" in kinds.values() and _computes(term, kinds)
+    found = _of_whole([*law.left, *law.right], law, "float")
+    return any(node.operator.name not in _FREE for node, _ in found)
 
 
-def _computes(term: Scalar, kinds: dict[str, str]) -> bool:
-    if isinstance(term, Op):
-        free = term.name in ORDERED or ":" in term.name  # casts, unknown functions
-        if not free and any(_kind(x, kinds) == "int" for x in term.args):
-            return True
-    added = isinstance(term, Red) and term.kind in ("sum", "prod")
-    if added and _kind(term, kinds) == "int":
-        return True
-    return any(_computes(part, kinds) for part in parts(term))
-
-
-def _kind(term: Scalar, kinds: dict[str, str]) -> str:
-    """The kind of a term; empty if it is one of any kind, such as a constant."""
-    if isinstance(term, Element):
-        return kinds.get(term.tensor, "")
-    if isinstance(term, Op):
-        if term.name in COMPARISONS | LOGICAL:
-            return "bool"
-        if term.name.startswith("cast:"):
-            target = term.name.rpartition(":")[2].lower()
-            return "int" if "int" in target else "bool" * (target == "bool")
-        args = term.args[1:] if term.name == "where" else term.args
-        return next(filter(None, (_kind(x, kinds) for x in args)), "")
-    return next(filter(None, (_kind(x, kinds) for x in parts(term))), "")
+def divisions(law: Law, silent: str) -> list[bool]:
+    """Of each division of whole numbers on the right, whether it may end the process
+    unseen: it isn't on the left, and its results may not be read.
+    """
+    there = {repr(node) for node, _ in nodes_of(law.left)}
+    return [
+        below and repr(node) not in there
+        for node, below in _of_whole(law.right, law, silent)
+        if node.operator.name in ("Div", "ReduceMean", "pointwise")
+    ]

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
 from support.rule_samples import run
 
+from fairhand.analysis.shapes.infer import infer
 from fairhand.codegen.load.read_model import load
+from fairhand.rewrites.engine.build import Builder
+from fairhand.rewrites.engine.match import Matcher
+from fairhand.rewrites.language.facts import Facts
+from fairhand.rewrites.language.operators.elementwise import (
+    Abs,
+    Add,
+    Cast,
+    Equal,
+    Mul,
+    Neg,
+    Sub,
+    Where,
+)
+from fairhand.rewrites.language.operators.read_write import CannotWrite, NewConstant
+from fairhand.rewrites.language.rule import Law, Rule, rule
 from fairhand.rewrites.simplify import simplify
 
 HEAD = '<ir_version: 10, opset_import: ["": 20]> g '
@@ -54,3 +72,67 @@ def test_integers_stay_what_they_are(graph: str, level: int) -> None:
     simplify(model, level=level)
     (before,), (after,) = (run(m, {"x": X}) for m in (original, ir.to_proto(model)))
     np.testing.assert_array_equal(after, before)
+
+
+@rule("own")
+def negated_before_the_cast(law: Law) -> None:
+    """Cast(Neg(x)) = Neg(Cast(x)), modulo 256, and no Neg takes bytes."""
+    x = law.tensor("x", law.rank(), kinds="int")
+    types = {"source": "INT32", "to": "UINT8"}
+    law.rewrite(Cast(Neg(x), **types), Neg(Cast(x, **types)))
+
+
+@rule("own")
+def tripled_beside_places(law: Law) -> None:
+    """A number beside floats, where the first operand is one of whole numbers."""
+    r = law.rank()
+    i, x = law.tensor("i", r, kinds="int"), law.tensor("x", r, kinds="float")
+    number = law.number(3, kinds="" if law.mutant("of places") else "float")
+    law.rewrite(Where(Equal(i, i), Add(x, x), x), Where(Equal(i, i), Mul(x, number), x))
+
+
+@rule("own")
+def one_more_short_number(law: Law) -> None:
+    """A new whole number is of the type of those beside it."""
+    x = law.tensor("x", law.rank(), kinds="int")
+    law.rewrite(Neg(Abs(x)), Sub(law.number(0, kinds="int"), Abs(x)))
+
+
+TRIPLED = """(int32[n] i, float[n] x) => (float[n] y)
+    { c = Equal(i, i) s = Add(x, x) y = Where(c, s, x) }"""
+TYPED = {
+    "one operator": (
+        negated_before_the_cast,
+        "(int32[n] x) => (uint8[n] y) { a = Neg(x) y = Cast<to=2>(a) }",
+        "Neg takes no UINT8",
+    ),
+    "two operands": (
+        tripled_beside_places.mutated("of places"),
+        TRIPLED,
+        "Mul takes no INT32 beside FLOAT",
+    ),
+    "a number of its kind": (tripled_beside_places, TRIPLED, ir.DataType.FLOAT),
+    "a short number": (
+        one_more_short_number,
+        "(int16[n] x) => (int16[n] y) { a = Abs(x) y = Neg(a) }",
+        ir.DataType.INT16,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TYPED)
+def test_a_right_side_is_written_of_types_that_go_together(case: str) -> None:
+    law, graph, wanted = TYPED[case]
+    model = ir.from_proto(onnx.parser.parse_model(HEAD + graph))
+    own = law if isinstance(law, Rule) else replace(tripled_beside_places, law=law)
+    match = Matcher(own, Facts(infer(model))).at(model.graph[-1])
+    assert match is not None
+    builder = Builder(match)
+    if isinstance(wanted, str):
+        with pytest.raises(CannotWrite, match=wanted):
+            builder.results()
+        return
+    builder.results()
+    given = (x for draft in builder.drafts for x in draft.inputs)
+    (number,) = (x for x in given if isinstance(x, NewConstant))
+    assert number.array.dtype == wanted.numpy()

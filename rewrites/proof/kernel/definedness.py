@@ -11,7 +11,12 @@ right must be shown to be in the domain, in one of three ways:
 
 Sound because a term has a value only if all its arguments have, but for those of
 `where` and of choices on indices that are not chosen: what is needed there is needed
-under the condition.
+under the condition. Of an unknown function nothing is known but that it has a value
+where the left side has the same one.
+
+Whole numbers are worse off: a division by 0, or of the least number by -1, ends the
+process, whether or not its result is chosen. So where `eager` is asked, the right side
+may divide by numbers other than these, and as the left side does, and no more.
 """
 
 from __future__ import annotations
@@ -54,6 +59,7 @@ class Need:
     hypotheses: Hypotheses = ()
     facts: tuple[Scalar, ...] = ()
     variables: tuple[Any, ...] = ()
+    eager: bool = False
 
 
 class Definedness(Order):
@@ -74,14 +80,16 @@ class Definedness(Order):
         except Failure:
             return False
 
-    def undefined(self, a: Scalar, b: Scalar, hypotheses: Hypotheses) -> str:
+    def undefined(
+        self, a: Scalar, b: Scalar, hypotheses: Hypotheses, eager: bool = False
+    ) -> str:
         """What of b isn't shown to have a value wherever a has; empty if all is."""
         evaluated = [Need(NOT_ZERO, x) for x in self.context.evaluated]
-        for need in needs(b, Need("", b)):
+        for need in needs(b, Need("", b, eager=eager)):
             given = evaluated + [
                 derived
                 for values in self._choices(a, need)
-                for n in needs(a, Need("", a), list(values))
+                for n in needs(a, Need("", a, eager=eager), list(values))
                 for derived in implications(n)
             ]
             if not self._met(need, given, hypotheses):
@@ -150,7 +158,7 @@ class Definedness(Order):
     ) -> bool:
         """A product isn't 0 if no factor is, and so on."""
         e = need.argument
-        if not isinstance(e, Op):
+        if not isinstance(e, Op) or need.what == SAME:
             return False
         parts: tuple[Scalar, ...] = ()
         if need.what == NOT_ZERO:
@@ -173,7 +181,8 @@ class Definedness(Order):
             return self._not_negative(e, known)
         if what == NOT_ZERO:
             return self._positive(e, known) or self._positive(Op("neg", e), known)
-        return False
+        count = e.args[-1] if isinstance(e, Op) and e.name == "div" else None
+        return isinstance(count, FromInt) and self._positive(count, known)
 
     def _positive(self, e: Scalar, known: Hypotheses) -> bool:
         if isinstance(e, Const):
@@ -288,7 +297,7 @@ def _is_map(value: Any) -> bool:
 
 
 def _needs_of(e: Op, at: Need, values: list[Any] | None) -> Iterator[Need]:
-    if e.name == "where":
+    if e.name == "where" and not at.eager:
         c, a, b = e.args
         yield from needs(c, at, values)
         for branch, fact in ((a, c), (b, Op("not", c))):
@@ -296,11 +305,21 @@ def _needs_of(e: Op, at: Need, values: list[Any] | None) -> Iterator[Need]:
         return
     for a in e.args:
         yield from needs(a, at, values)
-    if e.name in PARTIAL:
+    if e.name.startswith("sigma:") or (at.eager and may_end(e)):
+        yield replace(at, what=SAME, argument=e)
+    elif at.eager:
+        return
+    elif e.name in PARTIAL:
         place, what = PARTIAL[e.name]
         yield replace(at, what=what, argument=e.args[place])
     elif e.name == "pow":
         yield from _needs_of_power(e, at)
+
+
+def may_end(e: Op) -> bool:
+    """Whether it is a quotient of whole numbers that may end the process."""
+    by = e.args[-1]
+    return e.name == "div" and not (isinstance(by, Const) and by.value not in (0, -1))
 
 
 def _needs_of_power(e: Op, at: Need) -> Iterator[Need]:

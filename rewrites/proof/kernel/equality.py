@@ -56,6 +56,7 @@ from .smt import (
 from .tensors import Context, Family, Tensor
 
 COMMUTATIVE = {"add", "mul", "max", "min"}
+_TURNED = {"max": "min", "min": "max"}
 SPLITS = 16  # nested choices at most
 
 
@@ -154,6 +155,8 @@ class Equality(Definedness):
     # ----------------------------------------------------------- congruence
     def congruent(self, a: Scalar, b: Scalar, hypotheses: Hypotheses) -> bool:
         """The same head on equal parts."""
+        if self.level >= ORDER:
+            a, b = self.inward(a, hypotheses), self.inward(b, hypotheses)
         if isinstance(a, Op) and isinstance(b, Op):
             return self.same_op(a, b, hypotheses)
         if isinstance(a, Red) and isinstance(b, Red):
@@ -169,6 +172,25 @@ class Equality(Definedness):
             m, n = (int(v) if isinstance(v, Fraction) else v for v in values)
             return self.same_integer(m, n, hypotheses)
         return self.same_leaf(a, b, hypotheses)
+
+    def inward(self, e: Scalar, hypotheses: Hypotheses) -> Scalar:
+        """-max f as min -f, and relu(max f) as max relu(f) where there is an f."""
+        total = e.args[0] if isinstance(e, Op) and e.name in ("neg", "relu") else None
+        if not (isinstance(e, Op) and isinstance(total, Red)):
+            return e
+        kind = _TURNED.get(total.kind, "")
+        if e.name == "relu" and kind:
+            kind = total.kind * self.is_inhabited(Binder.of(total), hypotheses)
+        if not kind:
+            return e
+
+        def body(b: Any) -> Scalar:
+            inner = total.body(b)
+            if isinstance(inner, Op) and e.name == inner.name == "neg":
+                return inner.args[0]
+            return Op(e.name, inner)
+
+        return Red(kind, total.size, body, total.vec, total.rank, total.sel)
 
     def same_op(self, a: Op, b: Op, hypotheses: Hypotheses) -> bool:
         """Whether two operations are equal since their arguments are, in either order
@@ -257,6 +279,15 @@ class Equality(Definedness):
             return not self.why
         return True
 
+    def divides_alike(self, a: Tensor, b: Tensor, hypotheses: Hypotheses) -> bool:
+        """Whether b divides no whole numbers but those that a divides."""
+
+        def compare(x: Scalar, y: Scalar, known: Hypotheses) -> bool:
+            self.why = self.undefined(x, y, known, eager=True)
+            return not self.why
+
+        return self.same_at(bound_function("i"), a, b, hypotheses, compare)
+
     def same_shape(self, a: Tensor, b: Tensor, hypotheses: Hypotheses) -> bool:
         """Whether two tensors have axes of equal sizes; if not, `why` says so."""
         if not self.same_integer(a.rank, b.rank, hypotheses):
@@ -275,11 +306,12 @@ def prove_equal(
     context: Context,
     levels: tuple[str, ...] = LEVELS,
     decide: Callable[[Tensor, Any, Scalar, Scalar], bool] | None = None,
+    whole: bool = False,
 ) -> Verdict:
     """Is the left tensor (or each of a family) the right one, given the context?
 
     Where no level shows it, `decide` is asked of the left tensor, an index, and the two
-    elements there.
+    elements there. `whole`: divisions are of whole numbers, and may end the process.
     """
     new_session()
     hypotheses: Hypotheses = tuple(context.hypotheses)
@@ -306,6 +338,9 @@ def prove_equal(
             found = Verdict(True, "bits", frozenset(), "")
     if found and questions.contradictory(hypotheses):
         return Verdict(False, None, frozenset(), "the preconditions contradict")
+    alike = Equality(context, COMM)
+    if found and whole and not alike.divides_alike(left, right, hypotheses):
+        return Verdict(False, None, frozenset(), alike.why)
     return found
 
 

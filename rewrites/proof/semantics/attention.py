@@ -21,7 +21,7 @@ from ..kernel.smt import (
 )
 from ..kernel.tensors import Context, Tensor, shape
 from .contraction import matmul, swap_last
-from .elementwise import Operand, add, elementwise, mul, require_into
+from .elementwise import Operand, add, elementwise, mul, require_into, signed
 from .gather import from_front, whole
 from .index_maps import is_one, simple
 from .reduction import softmax
@@ -107,7 +107,7 @@ def _isnan(context: Context, x: Tensor) -> Tensor:
 
 
 def _is_nan(a: Scalar) -> Scalar:
-    return Op("isnan", a)
+    return signed("isnan", a)
 
 
 @means("Attention")

@@ -43,6 +43,14 @@ def is_one_cast(first: str, second: str, third: str) -> bool:
     return classify(chain, cast_scalar(x, first, third)).name == "bitwise"
 
 
+_CHOOSES = frozenset({"max", "min", "relu", "clip"})
+
+
+def keeps(source: str, target: str) -> bool:
+    """Whether a cast leaves each number what it is, and so their order."""
+    return "float" in target and is_one_cast(source, target, source)
+
+
 @means("Cast")
 def _cast(context: Context, x: Tensor, source: Any, to: Any) -> Tensor:
     """A type that the law leaves open is a symbol: then the two have to be the same."""
@@ -57,6 +65,8 @@ def _cast(context: Context, x: Tensor, source: Any, to: Any) -> Tensor:
             first, middle = value.name.split(":")[1:]
             if middle == second and is_one_cast(first, second, third):
                 return cast_scalar(value.args[0], first, third)
+        if isinstance(value, Op) and value.name in _CHOOSES and keeps(second, third):
+            return Op(value.name, *map(converted, value.args))
         return cast_scalar(value, second, third)
 
     return elementwise(context, converted, x)

@@ -166,7 +166,16 @@ def pointwise(context: Context, name: str, *operands: Operand) -> Tensor:
     if len(operands) > 2 and name in ("Max", "Min", "Add", "Mul"):
         rest = pointwise(context, name, *operands[:-1])
         return elementwise(context, lambda a, b: Op(head, a, b), rest, operands[-1])
-    return elementwise(context, lambda *x: Op(head, *x), *operands)
+    return elementwise(context, lambda *x: signed(head, *x), *operands)
+
+
+def signed(head: str, a: Scalar, *others: Scalar) -> Scalar:
+    """head(a, others), without signs that make no difference to any number or NaN."""
+    if isinstance(a, Op) and head == a.name == "neg":
+        return a.args[0]
+    if isinstance(a, Op) and head in ("abs", "isnan") and a.name in ("abs", "neg"):
+        return signed(head, *a.args)
+    return Op(head, a, *others)
 
 
 def add(context: Context, a: Operand, b: Operand) -> Tensor:

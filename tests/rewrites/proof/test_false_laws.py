@@ -20,7 +20,7 @@ from fairhand.rewrites.language.exactness import Exactness
 from fairhand.rewrites.language.facts import Facts
 from fairhand.rewrites.language.terms import Axes, Perm, eq, integer
 from fairhand.rewrites.proof.exactness_class import exactness
-from fairhand.rewrites.proof.prove import NO_MEANING, answer, judge
+from fairhand.rewrites.proof.prove import NO_MEANING, answer, judge, kinds_proved
 
 LAWS = list(laws_in())
 ORDINARY = list(laws_in(FILE.with_name("ordinary_laws.txt")))
@@ -90,6 +90,12 @@ def test_a_guard_by_comparisons_is_one_for_finite_numbers() -> None:
 def test_a_law_as_a_user_brings_it_is_proved(said: str) -> None:
     answers, _, why = judge(law_of(said), Counter())
     assert answers, why
+
+
+def test_a_law_of_any_elements_may_divide_floats_alone() -> None:
+    """A quotient that isn't chosen is NaN of floats, and ends the process of others."""
+    law = law_of("any x y | Where(Equal(y, x), x, x) | Where(Less(Div(x, y), y), x, x)")
+    assert "int" not in kinds_proved(law, bool(answer(law)[0]))
 
 
 @pytest.mark.parametrize("name", CONTRADICTORY)

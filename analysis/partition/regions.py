@@ -19,7 +19,7 @@ from ..graph.shape_facts import NodeFacts, ShapeFacts
 from ..literals import one_line
 from ..ops import lookup
 from ..ops.facts import cuts
-from ..ops.facts.cuts import Cut
+from ..ops.facts.cuts import Cut, Pieces, shares
 from .layers import Layer
 
 
@@ -28,7 +28,7 @@ class Region:
     """`columns` to `rows`; `parts` is what a degree has to divide.
 
     `cut` has the axis of each value, `steps` the cut that each node between is taken
-    along, `sums` those that add up what is cut, as rows do; `pieces` is in how many
+    along, `sums` those that add up what is cut, as rows do; `pieces` is in what
     pieces a joint product is used; `caches` are what the network takes and gives of it
     in parts; `blocked` says why there is no region after all.
     """
@@ -39,7 +39,7 @@ class Region:
     cut: dict[ir.Value, int] = field(default_factory=dict)
     steps: dict[ir.Node, Cut] = field(default_factory=dict)
     sums: dict[ir.Node, Cut] = field(default_factory=dict)
-    pieces: dict[Layer, int] = field(default_factory=dict)
+    pieces: dict[Layer, Pieces] = field(default_factory=dict)
     caches: dict[ir.Value, int] = field(default_factory=dict)
     blocked: str = ""
 
@@ -77,23 +77,39 @@ def find_regions(layers: Sequence[Layer], shapes: ShapeFacts) -> list[Region]:
 
 
 def _grow(seed: Layer, owners: dict[ir.Node, Layer], shapes: ShapeFacts) -> Region:
-    """From the columns of one layer onwards, until rows take them all."""
-    region = Region([seed])
+    """From the columns of one layer onwards, until rows take them all: in one piece, or
+    in such as lead there."""
     rank = shapes.rank(seed.result)
     if not rank:
         return Region([seed], blocked="its result's rank is not known")
     begin = rank - 1 if seed.along is None else seed.along
-    pieces = _pieces(seed.result, begin, owners, shapes)
-    region.pieces[seed], region.parts = pieces, seed.columns // pieces
+    grown = []
+    for pieces in _pieces(seed.result, begin, owners, shapes):
+        grown.append(_grown(seed, begin, pieces, owners, shapes))
+        if not grown[-1].blocked:
+            return grown[-1]
+    return grown[0]
+
+
+def _grown(
+    seed: Layer,
+    begin: int,
+    pieces: Pieces,
+    owners: dict[ir.Node, Layer],
+    shapes: ShapeFacts,
+) -> Region:
+    region = Region([seed])
+    region.pieces[seed], region.parts = pieces, seed.columns // sum(shares(pieces))
     region.cut[seed.result] = begin
-    todo = [(seed.result, begin, pieces)]
+    todo: list[tuple[ir.Value, int, Pieces]] = [(seed.result, begin, pieces)]
     while todo and not region.blocked:
         value, axis, held = todo.pop()
         for node in dict.fromkeys(node for node, _ in value.uses()):
             layer = owners.get(node)
             if layer is not None:
                 last = axis == (shapes.rank(value) or 0) - 1
-                if layer.source is not value or not last or held > 1 or layer.looks_up:
+                joint = held != 1
+                if layer.source is not value or not last or joint or layer.looks_up:
                     region.blocked = f"{layer.path} needs all of its input"
                 elif layer not in region.rows:
                     region.rows.append(layer)
@@ -123,24 +139,25 @@ def _grow(seed: Layer, owners: dict[ir.Node, Layer], shapes: ShapeFacts) -> Regi
 
 def _pieces(
     value: ir.Value, axis: int, owners: dict[ir.Node, Layer], shapes: ShapeFacts
-) -> int:
-    """In how many equal pieces a value is used; 1 if as a whole."""
-    found = {
-        cut.pieces if cut.pieces > 1 and cut.inputs[0] == axis else 1
+) -> list[Pieces]:
+    """In what pieces a value may be used; 1 is as a whole."""
+    found: list[Pieces] = [
+        cut.pieces
         for node, _ in value.uses()
         for cut in ([] if node in owners else site_cuts(node, shapes))
         if cut.inputs[0] == axis
-    }
-    return found.pop() if len(found) == 1 else 1
+    ]
+    return sorted(set(found) or {1}, key=shares)
 
 
 def _step(
-    node: ir.Node, value: ir.Value, axis: int, pieces: int, laws: Iterable[Cut]
+    node: ir.Node, value: ir.Value, axis: int, pieces: Pieces, laws: Iterable[Cut]
 ) -> Cut | None:
-    """The cut of a node along an axis of one of its inputs."""
+    """The cut of a node along an axis of an input; its results are in one piece."""
     for cut in laws:
         places = [i for i, other in enumerate(node.inputs) if other is value]
-        if cut.pieces == pieces and all(cut.inputs[i] == axis for i in places):
+        given = (cut.inputs[i] for i in places)
+        if (cut.pieces, cut.made) == (pieces, 1) and all(a == axis for a in given):
             return cut
     return None
 
@@ -247,8 +264,15 @@ def _name(value: ir.Value) -> str:
 
 
 def degrees(regions: Iterable[Region], most: int = 1024) -> list[int]:
-    """Into how many parts all regions that may be cut at all can be, from 2 on."""
+    """Into how many parts all regions that may be cut at all can be, from 2 on; where
+    there is no such number, some of them."""
     usable = [r for r in regions if not r.blocked and r.parts > 1]
     counts = [r.parts for r in usable if r.rows] or [r.parts for r in usable]
     common = math.gcd(*counts)
-    return [n for n in range(2, min(common, most) + 1) if common % n == 0]
+    if common == 1:
+        return sorted({n for count in counts for n in _divisors(count, most)})
+    return _divisors(common, most)
+
+
+def _divisors(count: int, most: int) -> list[int]:
+    return [n for n in range(2, min(count, most) + 1) if count % n == 0]

@@ -19,7 +19,7 @@ from .shared_runtime import shared_files
 # Those that are text and hold nothing measured.
 SOURCES = (
     "__init__.py model.py session.py ort_interface.py engines.py kernels.py graphs.py "
-    "lanes.py plan.json parallel.py devices.py generate.py caches.py "
+    "lanes.py plan.json parallel.py devices.py slices.py generate.py caches.py "
     "for_transformers.py test_parity.py"
 ).split()
 # Anything else in a package's folder belongs to the user.

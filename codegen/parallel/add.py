@@ -45,8 +45,9 @@ def add_parallel(
     found = plans(network, _wanted(network, wanted, placed), devices)
     best, others = found[0], found[1:4]
     path = folder / "parallel.py"
-    runtime = copied_whole("devices.py")
-    (folder / "devices.py").write_text(runtime, encoding="utf-8", newline="\n")
+    for name in ("devices.py", "slices.py"):
+        runtime = copied_whole(name)
+        (folder / name).write_text(runtime, encoding="utf-8", newline="\n")
     said = ""
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     network.tried = report["sizes"][0]

@@ -133,8 +133,11 @@ def annotate(source: Path, out: Path, network: Network, plan: Plan) -> None:
 def _note_layer(
     nodes: Mapping[str, onnx.NodeProto], network: Network, plan: Plan, layer: Layer
 ) -> None:
-    pieces = max((r.pieces.get(layer, 1) for r in plan.sharing.regions), default=1)
-    way, noted = plan.sharing.ways[layer], False
+    joint = {x: n for r in plan.sharing.regions for x, n in r.pieces.items()}
+    pieces, way, noted = joint.get(layer, 1), plan.sharing.ways[layer], False
+    if not isinstance(pieces, int):
+        what = f"{one_line(layer.path, 60)} is cut in pieces of several sizes"
+        raise FairhandError(f"{what}, which can't be noted in a file")
     for node in layer.nodes:
         found = nodes.get(_name(node))
         if found is not None and found.op_type == node.op_type:

@@ -10,16 +10,17 @@ import onnx_ir as ir
 
 from ...analysis.graph.dims import Dims
 from ...analysis.graph.shape_facts import ShapeFacts
-from ...analysis.ops.facts.cuts import Cut
+from ...analysis.ops.facts.cuts import Cut, Pieces
 from ...analysis.partition.batch import Place
 from ...analysis.partition.layers import Layer, Way
 from ...analysis.partition.regions import Region, known_by_sizes, site_cuts
 from .network import Network
 from .plan import Plan, cuts_of, parts_of, results_of
 
-# An axis, [axis, pieces], or [axis, pieces, component], of which elements count places.
-# Of an input "once", "sizes" (those of the part's result), "words"; of a result "sum".
-Claimed = int | list[int] | str | None
+# An axis, [axis, pieces], or [axis, pieces, component], of which elements count places;
+# pieces of several sizes are a list of them. Of an input "once", "sizes" (those of the
+# part's result), "words"; of a result "sum".
+Claimed = int | list[Any] | str | None
 
 
 def certificate(network: Network, plan: Plan) -> dict[str, Any]:
@@ -44,7 +45,8 @@ def certificate(network: Network, plan: Plan) -> dict[str, Any]:
     found: dict[str, Any] = {"degrees": plan.degrees.mesh}
     if plan.degrees.tp > 1:
         found["layers"] = {
-            x.path: [*cut, x.matrix] for x, cut in cuts_of(plan.sharing).items()
+            x.path: [way, _listed(pieces), x.matrix]
+            for x, (way, pieces) in cuts_of(plan.sharing).items()
         }
         found |= {"cuts": claims, "exchanges": exchanges}
         found["parts"] = {
@@ -90,8 +92,12 @@ def _plain(place: Place | None) -> Claimed:
     return place.axis if place.pieces == 1 else [place.axis, place.pieces]
 
 
-def _axis(axis: int | None, pieces: int) -> Claimed:
-    return _plain(None if axis is None else Place(axis, pieces))
+def _axis(axis: int | None, pieces: Pieces) -> Claimed:
+    return axis if axis is None or pieces == 1 else [axis, _listed(pieces)]
+
+
+def _listed(pieces: Pieces) -> int | list[int]:
+    return pieces if isinstance(pieces, int) else list(pieces)
 
 
 def _is_sum(claims: Mapping[str, Any], value: ir.Value) -> bool:
@@ -99,7 +105,7 @@ def _is_sum(claims: Mapping[str, Any], value: ir.Value) -> bool:
 
 
 def _claim(
-    node: ir.Node, cut: Cut, shapes: ShapeFacts, pieces: int = 1, made: int = 1
+    node: ir.Node, cut: Cut, shapes: ShapeFacts, pieces: Pieces = 1, made: Pieces = 1
 ) -> dict[str, Any]:
     given: list[Claimed] = [_axis(axis, pieces) for axis in cut.inputs]
     for place in range(1, len(given)):
@@ -142,7 +148,7 @@ def _region_claims(region: Region, shapes: ShapeFacts) -> dict[str, Any]:
 
 
 def _layer_claims(
-    layer: Layer, way: Way, pieces: int, shapes: ShapeFacts
+    layer: Layer, way: Way, pieces: Pieces, shapes: ShapeFacts
 ) -> dict[str, Any]:
     """Columns up to the layer's result, or the sum of what rows or words give."""
     claims: dict[str, Any] = {}

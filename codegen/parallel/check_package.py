@@ -20,7 +20,7 @@ from sympy import sympify
 from ...analysis.graph.dims import symbol
 from ...analysis.shapes.infer import infer
 from ...analysis.shapes.one_batch import one_batch
-from .check_plan import ClaimedCuts, refuse
+from .check_plan import ClaimedCuts, read_pieces, refuse
 
 _AXIS = {"columns": 0, "gathered": 0, "vocabulary": 0, "rows": 1}  # of what is stored
 _EXCHANGE = {"columns": "", "gathered": "gather", "vocabulary": "sum", "rows": "sum"}
@@ -144,7 +144,10 @@ class _Checked:
         self.tps: list[int] = tp if isinstance(tp, list) else [tp] * stages
         self.owner: dict[str, int] = {}  # the stage of each node that is in one
         self.made: dict[Any, Any] = {v.name: v for n in model.graph for v in n.outputs}
-        self.layers: Mapping[str, Any] = claims.get("layers", {})
+        self.layers: Mapping[str, Any] = {
+            path: (way, read_pieces(pieces), name)
+            for path, (way, pieces, name) in claims.get("layers", {}).items()
+        }
 
     def check(self) -> str:
         if list(self.mesh.items()) != list(self.claims["degrees"].items()):

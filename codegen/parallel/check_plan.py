@@ -42,7 +42,8 @@ DRAWS, PLACES = 2, 3
 TOLERANCE = 1e-25
 ROWS = 2  # that each device has of a batch
 MOST = 8  # devices: laws of more are evaluated for 2
-Cutting = tuple[int, int, int | None]  # axis, pieces, component that counts places
+# Axis, pieces (or their sizes in proportion), component that counts places.
+Cutting = tuple[int, int | tuple[int, ...], int | None]
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,16 @@ class Claim:
     made: tuple[Any, ...]
 
 
+def read_pieces(found: Any) -> Any:
+    """Pieces as a Cutting has them, of what JSON has."""
+    return tuple(found) if isinstance(found, list) else found
+
+
 def _read(entry: Any) -> Claim:
     def one(x: Any) -> Any:
         if isinstance(x, int):
             return (x, 1, None)
-        return tuple([*x, None][:3]) if isinstance(x, list) else x
+        return tuple([*map(read_pieces, x), None][:3]) if isinstance(x, list) else x
 
     given, made = (tuple(map(one, side)) for side in entry)
     words = {x for x in given if isinstance(x, str)} - {"once", "sizes", "words"}
@@ -170,7 +176,7 @@ class ClaimedCuts:
             elif (
                 is_cut
                 and value not in cut
-                and (self.rows or place[1] > 1 or place[2] is not None)
+                and (self.rows or place[1] != 1 or place[2] is not None)
             ):
                 refuse(f"{node.name} takes a part of {value.name}, which is whole")
 
@@ -401,13 +407,14 @@ class _ClaimedNode:
         if not isinstance(place, tuple):
             return shape
         axis, pieces, _ = place
-        if not 0 <= axis < len(shape) or pieces < 1:
+        count = sum(shares := _shares(pieces))
+        if not 0 <= axis < len(shape) or min(shares, default=0) < 1:
             self._wrong(f"there is no axis {axis} of {pieces} pieces")
-        if shape[axis] % (pieces * self.cuts.degree):
+        if shape[axis] % (count * self.cuts.degree):
             self._wrong(
                 f"{shape[axis]} has no {pieces} pieces of {self.cuts.degree} parts"
             )
-        if not self.cuts.rows and shape[axis] % (pieces * self.cuts.wanted):
+        if not self.cuts.rows and shape[axis] % (count * self.cuts.wanted):
             self._wrong(f"{shape[axis]} has no {self.cuts.wanted} parts")
         return (*shape[:axis], shape[axis] // self.cuts.degree, *shape[axis + 1 :])
 
@@ -415,13 +422,14 @@ class _ClaimedNode:
         """What the device of this number has of a tensor."""
         shape = self._cut_shape(x.shape, place)
         axis, pieces, component = place
-        step = shape[axis] // pieces
-        count = self.cuts.degree
+        steps = np.array(_shares(pieces)) * (shape[axis] // sum(_shares(pieces)))
+        ends, count = np.cumsum(steps), self.cuts.degree
 
         def compute(at: Places) -> np.ndarray:
             moved = list(at)
-            piece, offset = at[axis] // step, at[axis] % step
-            moved[axis] = (piece * count + rank) * step + offset
+            piece = np.searchsorted(ends, at[axis], "right")
+            step = steps[piece]
+            moved[axis] = at[axis] + (ends - steps)[piece] * (count - 1) + rank * step
             values = x.at(moved)
             if component is None:
                 return values
@@ -490,6 +498,10 @@ class _ClaimedNode:
     def _wrong(self, text: str) -> NoReturn:
         given, made = list(self.claim.given), list(self.claim.made)
         refuse(f"{self.name} is not cut as {given} -> {made}: {text}")
+
+
+def _shares(pieces: int | tuple[int, ...]) -> tuple[int, ...]:
+    return (1,) * pieces if isinstance(pieces, int) else pieces
 
 
 def _zeros(x: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from ...analysis.cost.typical_sizes import Sizes
 from ...analysis.errors import FairhandError
+from ...analysis.ops.facts.cuts import Pieces
 from ...analysis.partition.layers import Layer, Way
 from ...analysis.partition.machine import Machine
 from ...analysis.partition.request import Degrees, divisions
@@ -293,7 +294,7 @@ def exchange_bytes(network: Network, sharing: Sharing) -> int:
     return round(total)
 
 
-def cuts_of(sharing: Sharing) -> dict[Layer, tuple[str, int]]:
+def cuts_of(sharing: Sharing) -> dict[Layer, tuple[str, Pieces]]:
     """How each layer that is cut is cut, as parallel.py has it."""
     pieces = {x: n for r in sharing.regions for x, n in r.pieces.items()}
     return {

@@ -314,7 +314,8 @@ def _note_masks(steps: list[Assignment]) -> None:
         while value is not None and not is_parameter(value):
             value.meta.setdefault("word" if value.is_initializer() else "role", "mask")
             made = makers.get(value)
-            value = made.reads()[0] if made is not None and moves(made) else None
+            sources = made.reads() if made is not None and moves(made) else []
+            value = sources[0] if sources else None
 
 
 # ---- q = ..., k = ..., v = ...

@@ -5,23 +5,19 @@ package. torch.distributed does the work: DTensor, fully_shard, sending.
 from __future__ import annotations
 
 import importlib
-import json
 import math
 import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
@@ -44,9 +40,9 @@ from torch.utils._pytree import (
 SENT = "bytes sent"  # from stage to stage
 TIMEOUT = timedelta(seconds=120)  # until a device that doesn't answer is an error
 
-# How a layer is cut, and how many products lie side by side in its columns; a tensor,
-# and along which axis.
-Way = tuple[str, int]
+# How a layer is cut, and how many products lie side by side in its columns, or their
+# sizes in proportion; a tensor, and along which axis.
+Way = tuple[str, int | tuple[int, ...]]
 Ways = Mapping[str, Way]
 Run = Callable[..., Any]
 Sizes = Mapping[str, Any]  # devices along each dimension, "tp" by stage if they differ
@@ -94,6 +90,12 @@ def way(ways: Ways, path: str) -> Way | None:
     return ways.get(path) or ways.get(re.sub(r"(?<=\.)\d+(?=\.|$)", "*", path))
 
 
+def shares_of(cut: Way | None) -> Sequence[int]:
+    """The sizes in proportion of the products that lie side by side in a layer."""
+    pieces = cut[1] if cut else 1
+    return (1,) * pieces if isinstance(pieces, int) else pieces
+
+
 def within(name: str, paths: Collection[str]) -> bool:
     """Whether a tensor or module is in one of the modules."""
     parts = name.split(".")
@@ -132,7 +134,7 @@ def cut_layers(
     styles = {path: STYLES[cut[0]] for path, cut in found.items() if cut is not None}
     for name, old in network.state_dict(keep_vars=True).items():
         cut = way(ways, name)
-        if cut is not None:
+        if cut is not None and isinstance(cut[1], int):
             owner, _, leaf = name.rpartition(".")
             part = distribute_tensor(old, mesh, [Shard(cut[1])])
             module = network.get_submodule(owner)
@@ -143,7 +145,17 @@ def cut_layers(
     cut_inputs = {name: (a, mesh.size()) for name, a in axes.items() if a is not None}
     vars(network)["parts"] = cut_inputs
     network.forward = partial(_cut_forward, network.forward, mesh, [*axes.values()])
-    return parallelize_module(network, mesh, styles)
+    parallelize_module(network, mesh, styles)
+    for path in styles:
+        shares = shares_of(found[path])
+        if len(shares) > 1:
+            network.get_submodule(path).register_forward_hook(partial(_joint, shares))
+    return network
+
+
+def _joint(shares: Sequence[int], module: nn.Module, args: Any, made: Any) -> None:
+    """Note that products lie side by side in what a layer gives."""
+    made.joint = len(shares)
 
 
 def _cut_forward(
@@ -186,12 +198,30 @@ class OwnParts(TorchFunctionMode):
             if func is Tensor.sum:
                 made: Any = func(*args, **kwargs)
                 return made.full_tensor() if made.placements[0].is_partial() else made
+            if func in (Tensor.unflatten, Tensor.reshape) and hasattr(first, "joint"):
+                like = torch.empty(first.shape, device="meta")
+                return _own_view(first, func(like, *args[1:], **kwargs).shape)
             dim = kwargs.get("dim", args[2] if len(args) > 2 else 0)
-            if func is Tensor.chunk and placed[0].is_shard(dim % first.ndim):
-                parts = func(first.to_local(), *args[1:], **kwargs)
+            if func in (Tensor.chunk, Tensor.split) and placed[0].is_shard(
+                dim % first.ndim
+            ):
+                sizes = args[1]
+                if not isinstance(sizes, int):
+                    sizes = [size // mesh.size() for size in sizes]
+                parts = func(first.to_local(), sizes, *args[2:], **kwargs)
                 wrap = partial(DTensor.from_local, run_check=False)
                 return tuple(wrap(part, mesh, placed) for part in parts)
         return func(*args, **kwargs)
+
+
+def _own_view(joint: Any, shape: Sequence[int]) -> DTensor:
+    """A device's part of what products side by side are with an axis for each: cut
+    along the next one."""
+    mesh, size = joint.device_mesh, joint.shape[-1] // joint.joint
+    axis = max(i for i in range(len(shape)) if math.prod(shape[i:]) == size)
+    own = [*shape[:axis], shape[axis] // mesh.size(), *shape[axis + 1 :]]
+    part = joint.to_local().reshape(own)
+    return DTensor.from_local(part, mesh, [Shard(axis)], run_check=False)
 
 
 def _own_heads(query: DTensor, value: Any) -> Any:
@@ -205,132 +235,6 @@ def _own_heads(query: DTensor, value: Any) -> Any:
     axis = placed.dim + value.ndim - query.ndim
     own = Shard(axis) if axis >= 0 and value.shape[axis] > 1 else Replicate()
     return value.redistribute(placements=[own]).to_local()
-
-
-class Weights:
-    """The tensors of one safetensors file, or of several with an index
-    (model.safetensors.index.json). Raises ValueError for those of another model."""
-
-    def __init__(self, path: str | Path, sha256: str) -> None:
-        path = Path(path)
-        self.stack, self.files = ExitStack(), {}
-        names = {path.name}
-        self.places: Mapping[str, str] | None = None
-        if path.suffix == ".json":
-            index = json.loads(path.read_text(encoding="utf-8"))
-            self.places = {str(k): str(v) for k, v in index["weight_map"].items()}
-            names = set(self.places.values())
-        for name in sorted(names):
-            if Path(name).name != name:
-                raise ValueError(f"{path}: {name!r} is not in its folder")
-            opened = safe_open(path.parent / name, framework="pt")
-            self.files[name] = file = self.stack.enter_context(opened)
-            found = (file.metadata() or {}).get("model_sha256")
-            if found != sha256:
-                raise ValueError(f"{name} holds the weights of another model: {found}")
-        self.only = min(names)
-
-    def __enter__(self) -> Weights:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.stack.close()
-
-    def part(self, key: str, old: Tensor, pieces: int) -> Tensor:
-        """What this device holds of a tensor like `old`; nothing else is read."""
-        file = self.files[self.only if self.places is None else self.places[key]]
-        placed = old.placements[0] if isinstance(old, DTensor) else None
-        if not isinstance(old, DTensor) or not isinstance(placed, Shard):
-            whole = file.get_tensor(key).expand(old.shape).contiguous()
-            if not isinstance(old, DTensor):
-                return whole
-            return DTensor.from_local(
-                whole, old.device_mesh, old.placements, run_check=False
-            )
-        stored = file.get_slice(key)
-        if tuple(stored.get_shape()) != tuple(old.shape):  # one value throughout
-            stored = file.get_tensor(key).expand(old.shape)
-        dim, mesh = placed.dim, old.device_mesh
-        size = old.shape[dim] // pieces
-        step = size // mesh.size()
-        starts = [size * i + step * mesh.get_local_rank() for i in range(pieces)]
-        ahead = (slice(None),) * dim
-        places = [(*ahead, slice(start, start + step)) for start in starts]
-        own = torch.cat([stored[place] for place in places], dim)
-        return DTensor.from_local(own, mesh, old.placements, run_check=False)
-
-
-def read(
-    model: nn.Module,
-    weights: Weights,
-    device: str,
-    ways: Ways,
-    ties: Mapping[str, str],
-    absent: Collection[str] = (),
-) -> None:
-    """Give a network on the meta device its tensors, but for absent modules."""
-    for module in model.modules():  # no file has how many training steps there were
-        if hasattr(module, "num_batches_tracked"):
-            module.register_buffer("num_batches_tracked", None)
-    state: dict[str, Tensor] = {}
-    for name, old in model.state_dict().items():
-        if not within(name, absent):
-            cut = way(ways, name.rpartition(".")[0])
-            part = weights.part(ties.get(name, name), old, cut[1] if cut else 1)
-            state[name] = part.to(device)
-    model.load_state_dict(state, strict=False, assign=True)
-    shared: dict[str, nn.Parameter] = {}
-    for name in [*ties.values(), *ties]:
-        if name in state:
-            owner, _, leaf = name.rpartition(".")
-            own = model.get_parameter(name)
-            parameter = shared.setdefault(ties.get(name, name), own)
-            setattr(model.get_submodule(owner), leaf, parameter)
-
-
-def save(
-    network: nn.Module,
-    path: str | Path,
-    sha256: str,
-    ways: Ways,
-    ties: Mapping[str, str],
-) -> None:
-    """Write what all devices hold as the one file that every plan reads.
-
-    Each stage of a pipeline writes a file of its own; `path` is then their index
-    (model.safetensors.index.json). All devices have to call it.
-    """
-    path, found = Path(path), {}
-    number = network.number if isinstance(network, Stage) else None
-    model = network.model if isinstance(network, Stage) else network
-    for name, value in model.state_dict().items():
-        if value.device.type != "meta" and ties.get(name, name) not in found:
-            cut = way(ways, name.rpartition(".")[0])
-            found[ties.get(name, name)] = _in_order(value, cut[1] if cut else 1)
-    file = path.name if number is None else f"model-{number + 1:05}.safetensors"
-    every: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(every, (file, list(found)))
-    if [name for name, _ in every].index(file) == dist.get_rank():
-        save_file(found, path.parent / file, {"model_sha256": sha256})
-    if number is not None and dist.get_rank() == 0:
-        places = {key: name for name, keys in every for key in keys}
-        path.write_text(json.dumps({"metadata": {}, "weight_map": places}, indent=1))
-    dist.barrier()
-
-
-def _in_order(value: Tensor, pieces: int) -> Tensor:
-    """All of a tensor; products that lie side by side are put together again."""
-    value = value.detach()
-    if not isinstance(value, DTensor):
-        return value.cpu().contiguous()
-    names, whole = value.device_mesh.mesh_dim_names or (), value.full_tensor().cpu()
-    for i, place in enumerate(value.placements):
-        if pieces == 1 or names[i] != "tp" or not isinstance(place, Shard):
-            continue
-        count, dim = value.device_mesh.size(i), place.dim
-        parts = [part.chunk(pieces, dim) for part in whole.chunk(count, dim)]
-        whole = torch.cat([part[i] for i in range(pieces) for part in parts], dim)
-    return whole.contiguous()
 
 
 class _Reached(Exception):

@@ -11,7 +11,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 from torch.utils._pytree import tree_leaves
 
-from . import devices, model
+from . import devices, model, slices
 
 NETWORK = "Network"
 MESH: devices.Sizes = {"tp": 2}
@@ -45,8 +45,8 @@ def load(mesh: DeviceMesh, weights: str | Path = model.WEIGHTS) -> nn.Module:
         names = tree_leaves(devices.arranged(model.INPUTS, model))
         axes = {name: devices.axis_of(PARTS, name) for name in names}
         devices.cut_layers(network, mesh["tp"], WAYS, axes)
-    with devices.Weights(weights, model.MODEL_SHA256) as file:
-        devices.read(network, file, mesh.device_type, WAYS, TIES, absent)
+    with slices.Weights(weights, model.MODEL_SHA256) as file:
+        slices.read(network, file, mesh.device_type, WAYS, TIES, absent)
     network.eval().requires_grad_(False)
     if "pp" in MESH:
         names = tree_leaves(devices.arranged(model.OUTPUTS, model))
@@ -75,7 +75,7 @@ def fully_sharded(network: nn.Module, mesh: DeviceMesh) -> nn.Module:
 def save(network: nn.Module, path: str | Path) -> None:
     """Write what all devices hold as the one file that every plan reads; of several
     stages, files with `path` as their index. All devices have to call it."""
-    devices.save(network, path, model.MODEL_SHA256, WAYS, TIES)
+    slices.save(network, path, model.MODEL_SHA256, WAYS, TIES)
 
 
 def check() -> None:

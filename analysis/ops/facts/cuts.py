@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 
 import sympy
@@ -18,11 +19,19 @@ import sympy
 from ...graph.dims import Dim, Dims, product
 from ...graph.shape_facts import NodeFacts
 
+Pieces = int | tuple[int, ...]
+
+
+def shares(pieces: Pieces) -> tuple[int, ...]:
+    """The sizes of the pieces in proportion."""
+    return (1,) * pieces if isinstance(pieces, int) else pieces
+
 
 @dataclass(frozen=True)
 class Cut:
     """One way to cut a node. `pieces` above 1: the input holds so many tensors side by
-    side, of each of which a part has its share; `made` says it of the results.
+    side, of each of which a part has its share; several numbers are the sizes of such
+    in proportion. `made` says it of the results.
 
     Where `sums`, the results of the parts add up to the result; inputs in `once` then
     belong to one part, and are zero for the others. Where `counted` has a component of
@@ -33,7 +42,7 @@ class Cut:
     inputs: tuple[int | None, ...]
     outputs: tuple[int | None, ...]
     parts: Dim
-    pieces: int = 1
+    pieces: Pieces = 1
     made: int = 1
     sums: bool = False
     once: tuple[int, ...] = ()
@@ -264,7 +273,7 @@ def concat(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
 
 
 def split(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
-    """Along the other axes, and within equal pieces."""
+    """Along the other axes, and within pieces."""
     dims = site.dims(0)
     if dims is None:
         return []
@@ -273,11 +282,14 @@ def split(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     found = [
         Cut((a, *whole), (a,) * count, size) for a, size in enumerate(dims) if a != axis
     ]
-    sizes = {None if made is None else made[axis] for made in results}
-    if len(sizes) == 1 and None not in sizes:
-        size = sizes.pop()
-        assert size is not None
-        found.append(Cut((axis, *whole), (axis,) * count, size, count))
+    sizes = [made[axis] for made in results if made is not None]
+    known = [n for n in sizes if isinstance(n, int) and n > 0]
+    cut: Callable[..., Cut] = partial(Cut, (axis, *whole), (axis,) * count)
+    if len(set(sizes)) == 1 and len(sizes) == count:
+        found.append(cut(sizes[0], count))
+    elif len(known) == count:
+        least = math.gcd(*known)
+        found.append(cut(least, tuple(n // least for n in known)))
     return found
 
 

@@ -12,7 +12,7 @@ import pytest
 from fairhand.analysis.errors import FairhandError
 from fairhand.analysis.partition.layers import Layer, Way
 from fairhand.analysis.partition.machine import Machine, read_machine
-from fairhand.analysis.partition.regions import Region
+from fairhand.analysis.partition.regions import Region, degrees
 from fairhand.analysis.partition.request import (
     Degrees,
     divisions,
@@ -210,3 +210,10 @@ def test_a_file_that_describes_no_devices_is_refused(tmp_path) -> None:
     path.write_text('{"flops": 1e12}')
     with pytest.raises(FairhandError, match="describes no devices: KeyError 'bytes'"):
         read_machine(str(path))
+
+
+def test_degrees_divide_all_regions_or_some_where_nothing_divides_all() -> None:
+    def found(*parts: int) -> list[int]:
+        return degrees([Region([], [layer("down", 8, 8)], n) for n in parts])
+
+    assert found(8, 12) == [2, 4] and found(4, 15) == [2, 3, 4, 5, 15]

@@ -9,19 +9,25 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
+from onnx import numpy_helper
+from safetensors.numpy import load_file
 from support.decoders import experts, projected
 from support.golden_sequences import cached_decoder
 
+from fairhand import compile
 from fairhand.analysis.errors import FairhandError
 from fairhand.analysis.partition.machine import read_machine
 from fairhand.analysis.partition.request import read_degrees
 from fairhand.codegen.ir.identifiers import class_name
+from fairhand.codegen.parallel import rehearse as rehearsal
 from fairhand.codegen.parallel.certificate import certificate
 from fairhand.codegen.parallel.check_package import Stored, check_values, read_values
 from fairhand.codegen.parallel.network import Network, read_network
 from fairhand.codegen.parallel.plan import plans
+from fairhand.codegen.parallel.rehearse import rehearse
 from fairhand.codegen.parallel.write import page_text
 from fairhand.codegen.pipeline import load, lower, parallel_plans
 from fairhand.codegen.plan.make_plan import source_plan
@@ -132,7 +138,8 @@ def of_layers(values: dict[str, Any], claims: dict[str, Any]) -> Iterator[Both]:
             for other in ("columns", "rows", "gathered", "vocabulary", "along")
             if other != way
         ]
-        for other in [*changed, (way, pieces + 1), None]:
+        more = pieces + 1 if isinstance(pieces, int) else (*pieces, 1)
+        for other in [*changed, (way, more), None]:
             new, both = deepcopy(values), deepcopy(claims)
             del new["WAYS"][path]
             if other is not None:
@@ -456,3 +463,99 @@ def test_a_joint_product_is_annotated_in_pieces(tmp_path: Path) -> None:
     shards = [(x.dim_value, x.num_shards) for x in dim.simple_sharding]
     assert dim.axis == 1 and shards == [(2, 1), (0, 2)]
     assert parallel_plans(other, "annotated", "cpu", None)[1][0] == found[0]
+
+
+# Four heads of query, with as many of key and value along an axis, or half as many.
+AXIS = """ apart = Constant<value_ints = [0, 0, 3, 4, 2]>() a = Reshape(u, apart)
+ b = Transpose<perm = [2, 0, 3, 1, 4]>(a) first = Constant<value_ints = [0]>()
+ q, k, v = Split<axis = 0, num_outputs = 3>(b) q2 = Squeeze(q, first)
+ k2 = Squeeze(k, first) v2 = Squeeze(v, first)"""
+SIZES = """ z = Constant<value_ints = [8, 4, 4]>() q, k, v = Split<axis = 2>(u, z)
+ apart = Constant<value_ints = [0, 0, 4, 2]>()
+ half = Constant<value_ints = [0, 0, 2, 2]>() q1 = Reshape(q, apart)
+ k1 = Reshape(k, half) v1 = Reshape(v, half)
+ q2 = Transpose<perm = [0, 2, 1, 3]>(q1) k2 = Transpose<perm = [0, 2, 1, 3]>(k1)
+ v2 = Transpose<perm = [0, 2, 1, 3]>(v1)"""
+SAVED = """
+parallel = importlib.import_module("network.parallel")
+network = parallel.load(parallel.make_mesh())
+parallel.save(network, sys.argv[1] + "/again.safetensors")
+parallel.devices.report_check("worst")
+"""
+
+
+def attention(columns: int, form: str) -> onnx.ModelProto:
+    random = np.random.default_rng(0)
+    sizes = {"w": (8, columns), "o": (8, 8), "bias": (columns,)}
+    tensors = [
+        numpy_helper.from_array(random.standard_normal(size).astype(np.float32), name)
+        for name, size in sizes.items()
+    ]
+    model = onnx.parser.parse_model(
+        '<ir_version: 11, opset_import: ["" : 23]> g (float[N, 5, 8] x) =>'
+        ' (float[N, 5, 8] y) { ["/qkv/MatMul"] p = MatMul(x, w) ["/qkv/Add"]'
+        f" u = Add(p, bias) {form} c = Attention(q2, k2, v2)"
+        " d = Transpose<perm = [0, 2, 1, 3]>(c)"
+        " flat = Constant<value_ints = [0, 0, 8]>()"
+        ' e = Reshape(d, flat) ["/out/MatMul"] y = MatMul(e, o) }'
+    )
+    model.graph.initializer.extend(tensors)
+    return model
+
+
+@pytest.fixture(params=["axis", "sizes"])
+def joint(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    columns, form = {"axis": (24, AXIS), "sizes": (16, SIZES)}[request.param]
+    onnx.save(attention(columns, form), tmp_path / f"{request.param}.onnx")
+    return tmp_path / f"{request.param}.onnx"
+
+
+def test_it_is_cut_within_each_of_its_products(joint: Path) -> None:
+    planned = Planned(joint)
+    values, claims = planned.plan("tp=2")
+    pieces = {"axis": 3, "sizes": (2, 1, 1)}[joint.stem]
+    assert sorted(values["WAYS"].values(), key=str) == [
+        ("columns", pieces),
+        ("rows", 1),
+    ]
+    text = planned.check(values, claims)
+    assert "by values" in text and "by their law" not in text
+    found = [both for sort in SORTS for both in sort(values, claims)]
+    assert len(found) > 30 and not refused(planned, found)
+
+
+def test_other_sizes_of_its_products_are_refused(joint: Path) -> None:
+    planned = Planned(joint)
+    values, claims = planned.plan("tp=2")
+    for other in (1, 2, 4, [2, 1], [1, 2, 1], [1, 1, 2], [4, 2, 2], [], [0, 3]):
+        layers = {
+            path: [way, pieces if way == "rows" else other, name]
+            for path, (way, pieces, name) in claims["layers"].items()
+        }
+        ways = {
+            path: (way, pieces if way == "rows" else other)
+            for path, (way, pieces) in values["WAYS"].items()
+        }
+        with pytest.raises(FairhandError, match="plan for several devices is wrong"):
+            planned.check(values | {"WAYS": ways}, claims | {"layers": layers})
+
+
+def test_devices_hold_and_write_their_heads_of_it(
+    joint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "p"
+    report = compile(joint, folder, parallel="tp=2", cache=False).report["parallel"]
+    assert report["exchanges"] == {"all_reduce": 1}
+    assert report["check"].startswith("worst relative error")
+    head = rehearsal._START.rpartition("importlib.import_module")[0]
+    monkeypatch.setattr(rehearsal, "_START", head + SAVED)
+    rehearse(folder, 2)
+    again = load_file(folder / "again.safetensors")
+    for name, value in load_file(folder / "weights.safetensors").items():
+        assert np.array_equal(again[name], value), name
+
+
+def test_products_of_several_sizes_are_noted_in_no_file(tmp_path: Path) -> None:
+    onnx.save(attention(16, SIZES), tmp_path / "m.onnx")
+    with pytest.raises(FairhandError, match="pieces of several sizes"):
+        parallel_plans(tmp_path / "m.onnx", "tp=2", "cpu", None, tmp_path / "n.onnx")

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from fairhand.templates.runtime import devices
+from fairhand.templates.runtime import devices, slices
 
 
 def test_counts_of_training_steps_are_in_no_file(tmp_path: Path) -> None:
@@ -20,8 +20,8 @@ def test_counts_of_training_steps_are_in_no_file(tmp_path: Path) -> None:
     save_file(state, tmp_path / "w.safetensors", {"model_sha256": "x"})
     with torch.device("meta"):
         empty = nn.Sequential(nn.BatchNorm1d(4))
-    with devices.Weights(tmp_path / "w.safetensors", "x") as file:
-        devices.read(empty, file, "cpu", {}, {})
+    with slices.Weights(tmp_path / "w.safetensors", "x") as file:
+        slices.read(empty, file, "cpu", {}, {})
     x = torch.randn(3, 4)
     assert torch.equal(empty.eval()(x), norm.eval()(x))
     assert devices.held_bytes(empty) == sum(v.nbytes for v in state.values())

@@ -13,6 +13,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, zip_longest
 from math import prod
 from typing import Any, NoReturn
 
@@ -25,7 +26,7 @@ from ...analysis.graph.dims import plain
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...rewrites.second_opinion import layers, movements, sums  # noqa: F401
 from ...rewrites.second_opinion.elementwise import equal
-from ...rewrites.second_opinion.operators import apply, pointwise
+from ...rewrites.second_opinion.operators import BINARY, apply, pointwise
 from ...rewrites.second_opinion.places import (
     INT64,
     Kind,
@@ -91,6 +92,7 @@ class ClaimedCuts:
         self.known = known  # claims that were evaluated, by all that they hang on
         self.compared = self.alone = 0  # claims, and those with no arithmetic here
         self.held: dict[ir.Value, Cutting] = {}  # how constants are cut
+        self.equal = _equal_sizes(graph, shapes, rows)
 
     def check(
         self,
@@ -236,6 +238,7 @@ class ClaimedCuts:
         size = plain(size)
         if isinstance(size, int):
             return size
+        size = size.subs(self.equal)
         rows = ROWS if part else ROWS * self.degree
         values = {
             s: rows if s in self.rows else 2 + zlib.crc32(str(s).encode()) % 3
@@ -498,6 +501,24 @@ class _ClaimedNode:
     def _wrong(self, text: str) -> NoReturn:
         given, made = list(self.claim.given), list(self.claim.made)
         refuse(f"{self.name} is not cut as {given} -> {made}: {text}")
+
+
+def _equal_sizes(
+    graph: ir.Graph, shapes: ShapeFacts, rows: frozenset[sympy.Symbol]
+) -> dict[sympy.Symbol, sympy.Expr]:
+    """Open sizes that are taken for others, along which a node spreads both."""
+    found: dict[sympy.Symbol, sympy.Expr] = {}
+    for node in graph:
+        dims = [shapes.dims(v) or () for v in node.inputs if v is not None]
+        spread = node.op_type in BINARY or node.op_type == "Where"
+        for sizes in zip_longest(*map(reversed, dims if spread else ()), fillvalue=1):
+            for pair in pairwise(n for n in dict.fromkeys(sizes) if n != 1):
+                a, b = (sympy.sympify(n).subs(found) for n in pair)
+                if not (a.is_Symbol and a not in rows):
+                    a, b = b, a
+                if a.is_Symbol and a not in rows and a not in b.free_symbols:
+                    found = {s: size.subs(a, b) for s, size in found.items()} | {a: b}
+    return found
 
 
 def _shares(pieces: int | tuple[int, ...]) -> tuple[int, ...]:

@@ -329,6 +329,20 @@ def test_heads_take_their_part_of_a_mask_for_each_head(
     assert planned.check(values, claims)
 
 
+def test_sizes_of_two_names_that_meet_are_one(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 21]> g (float[N, S, 8] x,'
+        " float[N, M, 1] mask) => (float[N, S, 8] y)"
+        f"{{ a = Constant<value = float[8, 8] {{{_EIGHT}}}>() "
+        f" b = Constant<value = float[8, 8] {{{_EIGHT.replace('0.5', '0.7')}}}>()"
+        ' ["/up/MatMul"] u = MatMul(x, a) s = Mul(u, mask) ["/down/MatMul"] y ='
+        " MatMul(s, b) }"
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    planned = Planned(tmp_path / "m.onnx")
+    assert "by values" in planned.check(*planned.plan("dp=2,tp=2"))
+
+
 def test_a_bias_of_heads_that_are_whole_is_no_reason_to_cut_them(
     tmp_path: Path,
 ) -> None:

@@ -25,8 +25,8 @@ from ...analysis.errors import FairhandError
 from ...analysis.graph.dims import plain
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...rewrites.second_opinion import layers, movements, sums  # noqa: F401
-from ...rewrites.second_opinion.elementwise import equal
-from ...rewrites.second_opinion.operators import BINARY, apply, pointwise
+from ...rewrites.second_opinion.elementwise import BINARY, equal
+from ...rewrites.second_opinion.operators import apply, pointwise
 from ...rewrites.second_opinion.places import (
     INT64,
     Kind,

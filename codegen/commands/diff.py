@@ -32,12 +32,16 @@ def headline(found: Comparison, mark: Mark = _plain) -> str:
         return "the same"
     if found.verdict == WEIGHTS:
         return f"weights only: {_weights(found, mark)}"
+    pairs = [*zip(*found.rows, strict=True)]
+    lines = " : ".join(str(sum(p is not None for p in side)) for side in pairs)
+    differ = f"{lines} lines differ" if lines else ""
+    weights = _weights(found, mark)
     if found.verdict == LAWS:
         named = [f"{name} ({a} : {b})" for name, (a, b) in found.laws.items()]
-        return f"the same up to {_some(named) or 'names and order'}"
-    lines = [sum(p is not None for p in side) for side in zip(*found.rows, strict=True)]
-    weights = _weights(found, mark)
-    return f"{lines[0]} : {lines[1]} lines differ" + (f"; {weights}" if weights else "")
+        differ = f"the same up to {_some(named) or 'names and order'}" + (
+            f", of one file; {differ}" if differ else ""
+        )
+    return differ + (f"; {weights}" if weights else "")
 
 
 def _weights(found: Comparison, mark: Mark) -> str:

@@ -75,11 +75,12 @@ def compare(one: Path, other: Path) -> Comparison:
         for name in {**a.laws, **b.laws}
     }
     laws = {name: pair for name, pair in counts.items() if pair[0] != pair[1]}
-    if rows:
+    written = bool(a.origin) and a.origin == b.origin
+    if rows and not written:
         verdict = CHANGED
-    elif any(weights.values()):
+    elif any(weights.values()) and not written:
         verdict = WEIGHTS
-    elif laws or (a.is_model and b.is_model and a.hash != b.hash):
+    elif rows or laws or (a.is_model and b.is_model and a.hash != b.hash):
         verdict = LAWS
     else:
         verdict = SAME

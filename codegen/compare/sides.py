@@ -15,6 +15,7 @@ import numpy as np
 
 from ...analysis.errors import FairhandError
 from ...analysis.literals import one_line
+from ..emit.kept_edits import MODEL, edited_files
 from ..emit.model_file import model_text
 from ..emit.package_files import WEIGHTS, read_report
 from ..emit.source_map import names_in_file, source_map
@@ -37,15 +38,17 @@ NodesByLine = Mapping[str, Mapping[str, list[str]]]
 class Side:
     """The source of a network with the nodes behind its lines, and its weights.
 
-    `lines` leaves out what speaks of the file alone: the first docstring, the hash.
-    `hash` is the file's, or that of the one a package was made from; `laws` counts the
-    rewrites that led to the source. `emitted` is what the source map is about, which
-    is another text if the package was edited. `kinds` has the operator of each node,
-    and a digest of its attributes.
+    `lines` leaves out what speaks of the file alone: the first docstring, the hash;
+    the network has the same name in all. `hash` is the file's, or that of the one a
+    package was made from, and `origin` it and the shapes given to it; "" for a package
+    that is not as written. `laws` counts the rewrites that led to the source. `emitted`
+    is what the source map is about, which is another text if the package was edited.
+    `kinds` has the operator of each node, and a digest of its attributes.
     """
 
     path: Path
     hash: str
+    origin: str
     lines: Mapping[int, str]
     text: str
     emitted: str
@@ -61,15 +64,24 @@ def two_sides(one: Path, other: Path) -> tuple[Side, Side]:
     under its name. Raises FairhandError for what is neither."""
     alike = next((path for path in (one, other) if path.is_dir()), None)
     report = read_report(alike) if alike is not None else {}
-    title = ""
-    if alike is not None:
-        title = (alike / "model.py").read_text(encoding="utf-8")
-        title = class_name(title.removeprefix('"""').partition(",")[0])
+    title = _network(_source(alike)) if alike is not None else class_name("net")
     first, second = (
         _package(path) if path.is_dir() else _file(path, report, title)
         for path in (one, other)
     )
     return first, second
+
+
+def _source(folder: Path) -> str:
+    try:
+        return (folder / MODEL).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise FairhandError(f"{MODEL} can't be read: {error}", str(folder)) from error
+
+
+def _network(text: str) -> str:
+    """The name of the class that a model.py was emitted with for its network."""
+    return class_name(text.removeprefix('"""').partition(",")[0])
 
 
 def options_of(report: Mapping[str, Any]) -> CompileOptions:
@@ -95,18 +107,16 @@ def _file(path: Path, report: Mapping[str, Any], title: str) -> Side:
         file=one_line(source.get("file", "net")),
         sha256=source.get("sha256", ""),
     )
-    made = lower(loaded, options_of(report), alike, title or class_name("net"))
+    made = lower(loaded, options_of(report), alike, title)
     text = model_text(made.plan)
     found = source_map(text, made.plan, made.graph, made.rewriting.history)
     weights = {w.key: _weight(as_stored(w.array())) for w in made.weights}
-    laws, lines = made.rewriting.counts(), _lines(text)
-    if not title:  # of two files, one may not say what its network is called
-        name, plain = rf"\b{re.escape(made.plan.network)}\b", class_name("net")
-        lines = {number: re.sub(name, plain, line) for number, line in lines.items()}
+    laws = made.rewriting.counts()
     return Side(
         path,
         loaded.sha256,
-        lines,
+        _origin(loaded.sha256, source),
+        _lines(text, made.plan.network),
         text,
         text,
         found["lines"],
@@ -118,16 +128,17 @@ def _file(path: Path, report: Mapping[str, Any], title: str) -> Side:
 
 
 def _package(folder: Path) -> Side:
-    report = read_report(folder)
+    report, text = read_report(folder), _source(folder)
     try:
-        text = (folder / "model.py").read_text(encoding="utf-8")
-        lines = _lines(text)
-    except (OSError, SyntaxError) as error:
-        raise FairhandError(f"model.py can't be read: {error}", str(folder)) from error
-    found = report.get("source_map", {})
+        lines = _lines(text, _network(text))
+    except (SyntaxError, ValueError) as error:
+        raise FairhandError(f"{MODEL} can't be read: {error}", str(folder)) from error
+    found, source = report.get("source_map", {}), report["source"]
+    edited = edited_files(folder, report)
     return Side(
         folder,
-        report["source"]["sha256"],
+        source["sha256"],
+        "" if edited else _origin(source["sha256"], source),
         lines,
         text,
         found.get("text", text),
@@ -145,9 +156,17 @@ def _kinds(found: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     return {name: (kind, told.get(name, "")) for name, kind in operators.items()}
 
 
-def _lines(text: str) -> dict[int, str]:
-    """The lines of a module that speak of the network, by their numbers."""
-    body = ast.parse(text).body
+def _origin(sha256: str, source: Mapping[str, Any]) -> str:
+    return f"{sha256} {sorted(source.get('shapes', {}).items())}"
+
+
+def _lines(text: str, network: str) -> dict[int, str]:
+    """The lines of a module that speak of the network, by their numbers.
+
+    The class called `network` has the same name in all of them; a long one breaks the
+    line that says what load() returns.
+    """
+    body = ast.parse(text, MODEL).body
     left_out = {*range(1, (body[0].end_lineno or 0) + 1)} if body else set()
     for node in body:
         if (
@@ -155,9 +174,16 @@ def _lines(text: str) -> dict[int, str]:
             and ast.unparse(node.targets[0]) == "MODEL_SHA256"
         ):
             left_out |= {*range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+    lines, plain = text.splitlines(), class_name("net")
+    for node in body:
+        if isinstance(node, ast.FunctionDef) and node.returns is not None:
+            head = range(node.lineno, node.body[0].lineno)
+            if ast.unparse(node.returns) == network:
+                lines[head[0] - 1] = "".join(lines[n - 1].strip() for n in head)
+                left_out |= {*head[1:]}
     return {
-        number: line
-        for number, line in enumerate(text.splitlines(), 1)
+        number: re.sub(rf"\b{re.escape(network)}\b", plain, line)
+        for number, line in enumerate(lines, 1)
         if number not in left_out
     }
 
@@ -180,7 +206,10 @@ def _stored(path: Path) -> dict[str, Weight]:
             for key, entry in header.items():
                 start, end = entry["data_offsets"]
                 file.seek(8 + length + start)
-                digest = hashlib.sha256(file.read(end - start)).hexdigest()
+                content = file.read(end - start)
+                if len(content) != end - start:
+                    raise ValueError(f"it ends within {key}")
+                digest = hashlib.sha256(content).hexdigest()
                 name = _NUMPY.get(entry["dtype"], entry["dtype"])
                 found[key] = (name, tuple(entry["shape"]), digest)
     except (OSError, ValueError, LookupError, TypeError) as error:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import onnx
+import pytest
 
 import fairhand
-from fairhand.codegen.compare.comparison import WEIGHTS, compare
+from fairhand.codegen.commands.diff import headline
+from fairhand.codegen.compare.comparison import CHANGED, LAWS, WEIGHTS, compare
 
 NET = """<ir_version: 10, opset_import: ["": 20]>
 net (float[n, 2] x) => (float[n, 2] y) <float[2] w = {%s}> { y = Mul(x, w) }"""
@@ -45,3 +47,50 @@ def test_nodes_that_do_the_same_in_their_place_are_no_others(tmp_path: Path) -> 
     (package / "model.py").write_text(text.replace(".cos()", ".tanh()"), "utf-8")
     found = compare(one, package)
     assert found.nodes == {"behind": ["one", "two", "three", "four"]}
+
+
+def test_packages_under_other_names_differ_in_weights(tmp_path: Path) -> None:
+    names = "net", "net_that_was_trained_on_for_many_epochs"
+    for name, weight in zip(names, ("1, 2", "3, 4"), strict=True):
+        model = onnx.parser.parse_model(NET % weight)
+        onnx.save(model, tmp_path / f"{name}.onnx")
+        fairhand.compile(
+            tmp_path / f"{name}.onnx", tmp_path / name, verify=False, cache=False
+        )
+    found = compare(tmp_path / names[0], tmp_path / names[1])
+    assert (found.verdict, found.rows) == (WEIGHTS, [])
+
+
+def test_one_file_written_in_two_ways_is_one_network(tmp_path: Path) -> None:
+    net = """<ir_version: 10, opset_import: ["": 20]>
+    net (float[n, 2] x) => (float[n, 2] y) <float[2, 2] w = {1, 2, 3, 4}>
+    { p = Exp(x) y = MatMul(p, w) }"""
+    model = onnx.parser.parse_model(net)
+    model.graph.initializer[0].name = model.graph.node[1].input[1] = "m.a.weight"
+    onnx.save(model, tmp_path / "net.onnx")
+    for level in (0, 1):
+        fairhand.compile(
+            tmp_path / "net.onnx",
+            tmp_path / f"at_{level}",
+            level=level,
+            verify=False,
+            cache=False,
+        )
+    one, other = tmp_path / "at_0", tmp_path / "at_1"
+    found = compare(one, other)
+    assert found.verdict == LAWS and found.rows
+    assert headline(found).startswith("the same up to ")
+    text = (other / "model.py").read_text("utf-8")
+    (other / "model.py").write_text(text.replace(".exp()", ".sin()"), "utf-8")
+    assert compare(one, other).verdict == CHANGED
+
+
+def test_a_file_of_weights_that_ends_early_is_refused(tmp_path: Path) -> None:
+    onnx.save(onnx.parser.parse_model(NET % "1, 2"), tmp_path / "net.onnx")
+    package = fairhand.compile(
+        tmp_path / "net.onnx", tmp_path / "net", verify=False, cache=False
+    ).path
+    weights = package / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-4])
+    with pytest.raises(fairhand.FairhandError, match="it ends within"):
+        compare(tmp_path / "net.onnx", package)

@@ -251,13 +251,18 @@ def _silence() -> Iterator[None]:
 def _refusal(error: Exception, known: Interface) -> FairhandError:
     """The first cause, in a line, and the last line of the network's source in it."""
     text, cause = str(error), error
-    while cause.__cause__ is not None:
+    hint = "what a file of ONNX holds may not depend on values that only a run has"
+    while True:
+        for frame, _ in traceback.walk_tb(cause.__traceback__):
+            node = frame.f_locals.get("node")
+            if isinstance(node, torch.fx.Node):  # that it was about to translate
+                hint = "write it with operators that ONNX has, or in another form"
+                text += f"\n{node.meta.get('stack_trace', '')}"
+        if cause.__cause__ is None:
+            break
         cause = cause.__cause__  # type: ignore[assignment]
         text += f"\n{cause}"
     reason = next((line for line in str(cause).splitlines() if line.strip()), "")
-    hint = "what a file of ONNX holds may not depend on values that only a run has"
-    if "No ONNX function" in reason:
-        hint = "write it with operators that ONNX has"
     return FairhandError(
         f"PyTorch can't export this network: {one_line(reason.strip(), 300)}",
         place_of(error, known, text),

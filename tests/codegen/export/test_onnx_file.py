@@ -177,7 +177,15 @@ def test_layers_whose_weights_are_equal_keep_their_own(tmp_path: Path) -> None:
         ("return self.head(x + torch.randn_like(x))", "something else each time"),
         (
             "return self.head(torch.linalg.svdvals(x[:, :, None]) * x)",
-            "hint: write it with operators that ONNX has",
+            "model.py:54\n  hint: write it with operators that ONNX has",
+        ),
+        (
+            "return self.head(F.scaled_dot_product_attention(*[x[None]] * 3)[0])",
+            "model.py:54\n  hint: write it with operators that ONNX has, or in another",
+        ),
+        (
+            "return self.head(x.scatter_add(1, x.argmax(1, True), torch.ones(3, 32)))",
+            "hint: nothing was written",
         ),
         (
             "return torch.autocast('cpu', torch.bfloat16)(self.head)(x).float()",

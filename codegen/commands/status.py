@@ -12,8 +12,10 @@ def status_line(one: PackageStatus) -> str:
     """What there is to know of a package."""
     files = [f"{name} edited" for name in one.edited]
     files += [f"{name} missing" for name in one.missing]
-    parity = "parity not known since the edit" if one.edited else "not verified"
+    parity = "not verified" if one.is_as_written else "parity not known since"
     parity = parity if one.error is None else f"parity {one.error:.3g}"
+    if not one.generator:
+        return f"{one.package}: {', '.join(files)}: nothing is known of it"
     model = f"{one_line(one.model)}{_NOTES.get(one.model_is, '')} {one.sha256[:12]}"
     by = f"opset {one.opset}, {one_line(one.generator)} -O{one.level}"
     return f"{one.package}: {model}, {by}; {', '.join(files) or 'as written'}; {parity}"

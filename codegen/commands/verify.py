@@ -11,9 +11,9 @@ from ...analysis.errors import FairhandError, VerificationError
 from ...analysis.oracle.process import Apart
 from ...rewrites.certificate.rule_file import read_rules
 from ...rewrites.simplify import simplify
-from ..compare.status import model_of
-from ..emit.kept_edits import MODEL, edited_files, edited_places
-from ..emit.package_files import of_package, read_report
+from ..compare.status import missing_files, model_of
+from ..emit.kept_edits import MODEL, STORED, edited_files, edited_places
+from ..emit.package_files import WEIGHTS, of_package, read_report
 from ..load.read_model import Loaded, load
 from ..validate.reference import reference
 from ..validate.verdict import (
@@ -132,7 +132,9 @@ def _laid_to_edits(package: Path) -> Iterator[None]:
         if not places:
             raise
         hint = error.hint
-        if not hint or "fault in fairhand" in hint:
+        if isinstance(error, parity.PackageFailed):
+            hint = STORED if WEIGHTS in places else "it ran as it was written"
+        elif not hint or "fault in fairhand" in hint:
             hint = (
                 "results that were meant to change can't agree: fairhand diff says"
                 " what the edit did"
@@ -187,6 +189,11 @@ def _loaded(package: Path, model: Path | None) -> Loaded:
         raise FairhandError(
             f"{source['file']} isn't near {package}",
             hint="give the model as well: fairhand verify PACKAGE MODEL",
+        )
+    if missing := missing_files(package):
+        raise FairhandError(
+            f"{package} lacks {', '.join(missing)}",
+            hint="compile its model again: that writes what is missing",
         )
     return of_package(package, load(model))
 

@@ -21,7 +21,8 @@ class PackageStatus:
     """One package. `model_is` says whether the ONNX file of its name, in its folder or
     the two above, is the one that it was made from: "found", "other" or "absent".
     `verified` and `error`, the largest one that verification measured, are of the files
-    that are there: False and None where some were edited since, or nothing was."""
+    that are there: False and None where some were edited since or are gone, or nothing
+    was verified. Where the report can't be read, that is all that is known."""
 
     package: str
     generator: str
@@ -60,9 +61,11 @@ def packages_in(folder: Path) -> Iterator[PackageStatus]:
 
 def _unreadable(folder: Path) -> PackageStatus:
     """Of a package whose report or provenance is gone, or says nothing."""
-    missing = (REPORT, PROVENANCE)
+    names = (REPORT, PROVENANCE)
+    missing = tuple(name for name in names if not (folder / name).is_file())
+    edited = () if missing else names[:1]
     return PackageStatus(
-        str(folder), "", "", "", 0, 0, (), missing, False, None, ABSENT
+        str(folder), "", "", "", 0, 0, edited, missing, False, None, ABSENT
     )
 
 
@@ -70,8 +73,9 @@ def _status(folder: Path) -> PackageStatus:
     report = read_report(folder)
     edited = edited_files(folder, report)
     source = report["source"]
-    verification = None if edited else report.get("verification")  # of other text
-    written = report.get("files", {})
+    missing = missing_files(folder, report)
+    known = not edited and not missing  # else it is of other text
+    verification = report.get("verification") if known else None
     return PackageStatus(
         str(folder),
         str(report["generator"]),
@@ -80,11 +84,19 @@ def _status(folder: Path) -> PackageStatus:
         source["opset"],
         report.get("certificate", {}).get("level", 1),
         tuple(edited),
-        tuple(n for n in (*written, PROVENANCE) if not (folder / n).is_file()),
+        tuple(missing),
         verification is not None,
         verification and verification["worst_relative_error"],
         _model_is(folder, source),
     )
+
+
+def missing_files(folder: Path, report: dict[str, Any] | None = None) -> list[str]:
+    """Files of a package that were written and are gone; raises FairhandError for what
+    is no package."""
+    report = read_report(folder) if report is None else report
+    written = (*report.get("files", {}), PROVENANCE)
+    return [name for name in written if not (folder / name).is_file()]
 
 
 def _model_is(folder: Path, source: dict[str, Any]) -> str:

@@ -30,6 +30,11 @@ from .package_files import (
 from .shared_runtime import shared_files
 
 MODEL = "model.py"
+STORED = (  # what load() expects, in an error where it finds something else
+    f"{WEIGHTS} has to hold what {MODEL} builds, and no more: save the state_dict of"
+    " the changed network there, with the metadata it has; or change the module that"
+    " load() gives, and export that"
+)
 _MOST_PLACES = 5  # that a message names
 _READS, _MAKES = {"LOAD_GLOBAL", "LOAD_NAME"}, {"STORE_GLOBAL", "STORE_NAME"}
 _CHANGED = "was edited by hand, and what fairhand writes there has changed too"
@@ -158,7 +163,7 @@ def _merge(mine: Path, base: str, new: Path) -> bytes:
                 mine,
                 "was edited by hand, and git, which would merge the two, isn't there",
             ) from None
-    found = f"{run.returncode} conflicts" if 0 < run.returncode < 128 else "no merge"
+    found = f"conflicts: {run.returncode}" if 0 < run.returncode < 128 else "no merge"
     if run.returncode == 0:
         try:
             gone = _unbound(run.stdout) - _unbound(own) - _unbound(new.read_bytes())

@@ -20,6 +20,7 @@ import onnx_ir as ir
 from ...analysis.errors import FairhandError, VerificationError
 from ...analysis.lazy import lazy
 from ...analysis.literals import message_line, one_line
+from ..emit.kept_edits import STORED
 from ..emit.package_files import WEIGHTS, read_report
 from ..load.read_model import load
 from ..verify.feeds import Case, case_at, find_cases
@@ -39,11 +40,6 @@ LARGEST_FILE = 2**31 - 2**20  # protobuf ends at 2 GiB; the rest is for the grap
 _UNKNOWN_VERSION = 2**63 - 1  # what ONNX Runtime reports where a file gives none
 _NEWEST = 20  # the opset of a module that came from no file
 _numbers = count()
-_STORED = (
-    f"{WEIGHTS} has to hold what model.py builds, and no more: save the state_dict of"
-    " the changed network there, with the metadata it has; or change the module that"
-    " load() gives, and export that"
-)
 
 
 @dataclass(frozen=True)
@@ -125,7 +121,7 @@ def _loaded(folder: Path) -> torch.nn.Module:
         raise FairhandError(
             f"the package can't be loaded: {type(error).__name__}: {reason}",
             str(folder / "model.py"),
-            _STORED if "state_dict" in reason else "",
+            STORED if "state_dict" in reason or WEIGHTS in reason else "",
         ) from error
     for name, part in module.named_modules():
         held = {**vars(part), **dict(part.named_buffers(recurse=False))}
@@ -211,11 +207,11 @@ def _parity(
     model, source = load(path).model, str(path)
     try:
         session = oracle(source)
+        runs = find_cases(session, model, None).runs
     except FairhandError as error:
         raise FairhandError(error.what, error.where, "nothing was written") from error
     allowed, worst = allowance(model), 0.0
     names = [tensor.name for tensor in session.get_outputs()]
-    runs = find_cases(session, model, None).runs
     for case in (case_at(session, model, sizes) for sizes in beyond):
         if case is not None and _can_run(module, known, case):
             runs.append(case)

@@ -362,6 +362,10 @@ def huge_value(model: ir.Model, shapes: ShapeFacts) -> tuple[str | None, float] 
     return None
 
 
+class PackageFailed(VerificationError):
+    """A package can't be loaded, or can't run."""
+
+
 def run_package(
     package: Path,
     feeds: list[Mapping[str, Any]],
@@ -381,7 +385,7 @@ def run_package(
         fault = "this is a fault in fairhand, not in the model; please report it"
         smaller = "try smaller inputs with --inputs FILE.npz"
         text = " ".join(str(error).split())  # PyTorch's lines
-        raise VerificationError(
+        raise PackageFailed(
             f"the emitted package can't run: {message_line(text, 300)}",
             hint=smaller if error.fatal else fault,
         ) from None

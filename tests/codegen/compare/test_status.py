@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.numpy import load_file, save_file
 from support.emitted import EXAMPLES
 from support.json_schema import check, faults_of
 
 import fairhand
 from fairhand.codegen.cli import main
+from fairhand.codegen.commands.verify import verify_again
 
 Capture = pytest.CaptureFixture[str]
 MODEL = EXAMPLES / "digits_cnn.onnx"
@@ -52,9 +54,36 @@ def test_status_of_a_folder(folder: Path, capfd: Capture) -> None:
     assert main(["status", str(folder)]) == 0
     shown = capfd.readouterr().out
     assert "model.py edited" in shown and "another one now" in shown
-    assert "parity not known since the edit" in shown
+    assert "parity not known since" in shown
     assert main(["status", str(folder / "none")]) == 1
     assert "is no folder" in capfd.readouterr().err
+
+
+def test_what_is_gone_or_unreadable_is_said(folder: Path, capfd: Capture) -> None:
+    one, two = folder / "one", folder / "inner" / "two"
+    (one / "weights.safetensors").unlink()
+    (two / "report.json").write_text("{")
+    assert main(["status", str(folder)]) == 0
+    shown = capfd.readouterr().out
+    assert "two: report.json edited: nothing is known of it" in shown
+    assert "weights.safetensors missing; parity not known since" in shown
+    with pytest.raises(fairhand.FairhandError, match="lacks weights"):
+        verify_again(one, MODEL, None, None)
+    (two / "provenance.json").unlink()
+    assert main(["status", str(folder)]) == 0
+    assert "two: provenance.json missing: nothing" in capfd.readouterr().out
+
+
+def test_an_edit_that_cant_run_and_weights_of_no_file(folder: Path) -> None:
+    one = folder / "one"
+    text = one / "model.py"
+    text.write_text(text.read_text() + "retrun\n")
+    with pytest.raises(fairhand.FairhandError, match="it ran as it was written"):
+        verify_again(one, MODEL, None, None)
+    two = folder / "inner" / "two"
+    save_file(load_file(two / "weights.safetensors"), two / "weights.safetensors")
+    with pytest.raises(fairhand.FairhandError, match="with the metadata it has"):
+        verify_again(two, MODEL, None, None)
 
 
 def test_what_is_printed_for_programs(folder: Path, capfd: Capture) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 from heapq import heapify, heappop, heappush
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -61,11 +61,15 @@ def restore_names(graph: ir.Graph, module: torch.nn.Module, known: Interface) ->
     imported = type(module).__module__.rpartition(".")[0]
     folder = known.source.parent.name if known.source is not None else imported
     around = _around(found.get("weights", {}))
+    paths = {scope for node in graph.all_nodes() for scope in _scopes(node)[1:-1]}
+    called = found.get("weights", {})
+    keys = {key: called.get(key, key) for key in module.state_dict()}
+    numbers = _numbers(paths, keys, around[-1:])
     for node in graph.all_nodes():
         kept = {key: node.metadata_props.get(key, "") for key in _KEPT}
-        if around and (scopes := _scopes(node))[:1] == [""]:
+        if (scopes := _scopes(node))[:1] == [""]:
             classes = strings_in(kept[_CLASSES])
-            inside = [f"{around[-1]}.{scope}" for scope in scopes[1:-1]]
+            inside = [_in_file(scope, numbers, around[-1:]) for scope in scopes[1:-1]]
             kept[_SCOPES] = str(["", *around, *inside, scopes[-1]])
             kept[_CLASSES] = str([*classes[:1] * len(around), *classes])
         node.metadata_props.clear()
@@ -85,6 +89,42 @@ def _around(called: Mapping[str, str]) -> list[str]:
     )
     words = more.most_common(1)[0][0].split(".") if more else [""]
     return [".".join(words[: i + 1]) for i in range(len(words))] if words[0] else []
+
+
+def _numbers(
+    paths: Set[str], called: Mapping[str, str], around: Sequence[str]
+) -> dict[str, str]:
+    """What the file's lists of modules have others for, by their paths: they may hold
+    a dropout, which stands in no graph, so that later ones count on. One without
+    weights follows the one before it."""
+    numbers: dict[str, str] = {}
+    for key, name in called.items():
+        own = key.split(".")
+        theirs = name.removeprefix(".".join([*around, ""])).split(".")
+        pairs = [*zip(own, theirs, strict=False)]
+        if len(own) == len(theirs) and all(a == b or _both(a, b) for a, b in pairs):
+            for i, (a, b) in enumerate(pairs):
+                if a.isdigit():
+                    numbers[".".join(own[: i + 1])] = b
+    others = {path for path, number in numbers.items() if path.split(".")[-1] != number}
+    for parent in {path.rpartition(".")[0] for path in others}:
+        last = -1
+        inside = (path.removeprefix(f"{parent}.") for path in paths)
+        for number in sorted({int(word) for word in inside if word.isdigit()}):
+            last = int(numbers.setdefault(f"{parent}.{number}", str(last + 1)))
+    return numbers
+
+
+def _both(one: str, other: str) -> bool:
+    return one.isdigit() and other.isdigit()
+
+
+def _in_file(path: str, numbers: Mapping[str, str], around: Sequence[str]) -> str:
+    """A module's path as the file has it."""
+    words = path.split(".")
+    paths = [".".join(words[: i + 1]) for i in range(len(words))]
+    found = [numbers.get(one, word) for one, word in zip(paths, words, strict=True)]
+    return ".".join([*around, *found])
 
 
 def _pairs(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -399,6 +400,24 @@ def test_modules_around_the_network_come_back(tmp_path: Path) -> None:
         for node in nodes_of(made.path).values()
     ]
     assert any("'model.part'" in text for found in scopes for text in found)
+
+
+def test_a_list_of_modules_counts_as_in_the_file(tmp_path: Path) -> None:
+    """Where a dropout is left out, what follows has the file's numbers again."""
+    parts = nn.Dropout(), nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 3), nn.Sigmoid()
+    net = nn.ModuleDict({"head": nn.Sequential(*parts)})
+    net.forward = lambda x: net["head"](x) + 1
+    file = fairhand.export(net, [torch.zeros(2, 4)], tmp_path / "net.onnx").path
+    fairhand.compile(file, tmp_path / "net", verify=False)
+    made = fairhand.export(tmp_path / "net", None, tmp_path / "new.onnx").path
+    found = [
+        ast.literal_eval(text.value)[-2]
+        for path in (file, made)
+        for node in nodes_of(path).values()
+        for text in node.metadata_props
+        if text.key.endswith("name_scopes") and node.op_type != "Add"
+    ]
+    assert "head.4" in found and found == 2 * found[: len(found) // 2]
 
 
 @pytest.mark.parametrize("net", ["lstm_tagger", "gru_classifier"])

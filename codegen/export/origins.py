@@ -62,9 +62,7 @@ def restore_names(graph: ir.Graph, module: torch.nn.Module, known: Interface) ->
     folder = known.source.parent.name if known.source is not None else imported
     around = _around(found.get("weights", {}))
     paths = {scope for node in graph.all_nodes() for scope in _scopes(node)[1:-1]}
-    called = found.get("weights", {})
-    keys = {key: called.get(key, key) for key in module.state_dict()}
-    numbers = _numbers(paths, keys, around[-1:])
+    numbers = _numbers(paths, found.get("weights", {}), around[-1:])
     for node in graph.all_nodes():
         kept = {key: node.metadata_props.get(key, "") for key in _KEPT}
         if (scopes := _scopes(node))[:1] == [""]:
@@ -95,8 +93,8 @@ def _numbers(
     paths: Set[str], called: Mapping[str, str], around: Sequence[str]
 ) -> dict[str, str]:
     """What the file's lists of modules have others for, by their paths: they may hold
-    a dropout, which stands in no graph, so that later ones count on. One without
-    weights follows the one before it."""
+    a dropout, which stands in no graph, so that later ones count on. One of which no
+    weight tells stands where it is, or behind the one before it."""
     numbers: dict[str, str] = {}
     for key, name in called.items():
         own = key.split(".")
@@ -104,14 +102,17 @@ def _numbers(
         pairs = [*zip(own, theirs, strict=False)]
         if len(own) == len(theirs) and all(a == b or _both(a, b) for a, b in pairs):
             for i, (a, b) in enumerate(pairs):
-                if a.isdigit():
+                if a != b:
                     numbers[".".join(own[: i + 1])] = b
-    others = {path for path, number in numbers.items() if path.split(".")[-1] != number}
-    for parent in {path.rpartition(".")[0] for path in others}:
-        last = -1
+    for parent in {path.rpartition(".")[0] for path in numbers}:
         inside = (path.removeprefix(f"{parent}.") for path in paths)
+        row, last = dict[str, int](), -1
         for number in sorted({int(word) for word in inside if word.isdigit()}):
-            last = int(numbers.setdefault(f"{parent}.{number}", str(last + 1)))
+            path = f"{parent}.{number}"
+            row[path] = last = int(numbers.pop(path, max(number, last + 1)))
+        counts = [*row.values()]
+        if counts == sorted({*counts}):  # equal weights of several have one name
+            numbers |= {path: str(number) for path, number in row.items()}
     return numbers
 
 

@@ -100,7 +100,9 @@ def _numbers(
         own = key.split(".")
         theirs = name.removeprefix(".".join([*around, ""])).split(".")
         pairs = [*zip(own, theirs, strict=False)]
-        if len(own) == len(theirs) and all(a == b or _both(a, b) for a, b in pairs):
+        if len(own) == len(theirs) and all(
+            a == b or (a + b).isdigit() for a, b in pairs
+        ):
             for i, (a, b) in enumerate(pairs):
                 if a != b:
                     numbers[".".join(own[: i + 1])] = b
@@ -114,10 +116,6 @@ def _numbers(
         if counts == sorted({*counts}):  # equal weights of several have one name
             numbers |= {path: str(number) for path, number in row.items()}
     return numbers
-
-
-def _both(one: str, other: str) -> bool:
-    return one.isdigit() and other.isdigit()
 
 
 def _in_file(path: str, numbers: Mapping[str, str], around: Sequence[str]) -> str:

@@ -309,8 +309,9 @@ def _note_masks(steps: list[Assignment]) -> None:
     so is what that comes from, moved about."""
     makers = Flow(steps).makers
     for step in steps:
-        node = step.node if does(step, "Attention") else None
-        value = node.inputs[3] if node is not None and len(node.inputs) > 3 else None
+        attends = "F.scaled_dot_product_attention" in callees(step.expr)
+        inputs = step.node.inputs if attends and step.node is not None else ()
+        value = inputs[3] if len(inputs) > 3 else None
         while value is not None and not is_parameter(value):
             value.meta.setdefault("word" if value.is_initializer() else "role", "mask")
             made = makers.get(value)

@@ -116,7 +116,7 @@ def _file(path: Path, report: Mapping[str, Any], title: str) -> Side:
         path,
         loaded.sha256,
         _origin(loaded.sha256, source),
-        _lines(text, made.plan.network),
+        _lines(text),
         text,
         text,
         found["lines"],
@@ -130,7 +130,7 @@ def _file(path: Path, report: Mapping[str, Any], title: str) -> Side:
 def _package(folder: Path) -> Side:
     report, text = read_report(folder), _source(folder)
     try:
-        lines = _lines(text, _network(text))
+        lines = _lines(text)
     except (SyntaxError, ValueError) as error:
         raise FairhandError(f"{MODEL} can't be read: {error}", str(folder)) from error
     found, source = report.get("source_map", {}), report["source"]
@@ -160,11 +160,11 @@ def _origin(sha256: str, source: Mapping[str, Any]) -> str:
     return f"{sha256} {sorted(source.get('shapes', {}).items())}"
 
 
-def _lines(text: str, network: str) -> dict[int, str]:
+def _lines(text: str) -> dict[int, str]:
     """The lines of a module that speak of the network, by their numbers.
 
-    The class called `network` has the same name in all of them; a long one breaks the
-    line that says what load() returns.
+    The class that load() returns has the same name in all of them; a long one breaks
+    the line that says so.
     """
     body = ast.parse(text, MODEL).body
     left_out = {*range(1, (body[0].end_lineno or 0) + 1)} if body else set()
@@ -174,13 +174,13 @@ def _lines(text: str, network: str) -> dict[int, str]:
             and ast.unparse(node.targets[0]) == "MODEL_SHA256"
         ):
             left_out |= {*range(node.lineno, (node.end_lineno or node.lineno) + 1)}
-    lines, plain = text.splitlines(), class_name("net")
+    lines, network, plain = text.splitlines(), class_name("net"), class_name("net")
     for node in body:
-        if isinstance(node, ast.FunctionDef) and node.returns is not None:
+        if isinstance(node, ast.FunctionDef) and node.name == "load" and node.returns:
             head = range(node.lineno, node.body[0].lineno)
-            if ast.unparse(node.returns) == network:
-                lines[head[0] - 1] = "".join(lines[n - 1].strip() for n in head)
-                left_out |= {*head[1:]}
+            network = ast.unparse(node.returns)
+            lines[head[0] - 1] = "".join(lines[n - 1].strip() for n in head)
+            left_out |= {*head[1:]}
     return {
         number: re.sub(rf"\b{re.escape(network)}\b", plain, line)
         for number, line in enumerate(lines, 1)

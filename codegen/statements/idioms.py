@@ -313,7 +313,9 @@ def _note_masks(steps: list[Assignment]) -> None:
         inputs = step.node.inputs if attends and step.node is not None else ()
         value = inputs[3] if len(inputs) > 3 else None
         while value is not None and not is_parameter(value):
-            value.meta.setdefault("word" if value.is_initializer() else "role", "mask")
+            stored = value.is_initializer()
+            if not (stored and value is inputs[3]):  # that is an attention_bias
+                value.meta.setdefault("word" if stored else "role", "mask")
             made = makers.get(value)
             sources = made.reads() if made is not None and moves(made) else []
             value = sources[0] if sources else None

@@ -12,7 +12,7 @@ from support.one_operator import arrays, one_node
 from support.operator_cases import Case, cases_of
 
 from fairhand.analysis.graph.shape_facts import NodeFacts
-from fairhand.analysis.ops.facts.cuts import Cut
+from fairhand.analysis.ops.facts.cuts import Cut, Pieces, shares
 from fairhand.analysis.ops.registry import ONE_TO_ONE, OPS, OpDef
 from fairhand.analysis.shapes.infer import infer
 
@@ -31,8 +31,12 @@ CUT = [
 ]
 
 
-def parts(x: np.ndarray, axis: int, count: int, pieces: int = 1) -> list[np.ndarray]:
-    whole = [np.split(piece, count, axis) for piece in np.split(x, pieces, axis)]
+def parts(
+    x: np.ndarray, axis: int, count: int, pieces: Pieces = 1
+) -> list[np.ndarray]:
+    sizes = np.array(shares(pieces)) * (x.shape[axis] // sum(shares(pieces)))
+    tensors = np.split(x, np.cumsum(sizes)[:-1], axis)
+    whole = [np.split(tensor, count, axis) for tensor in tensors]
     return [np.concatenate(own, axis) for own in zip(*whole, strict=True)]
 
 

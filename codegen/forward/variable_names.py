@@ -217,7 +217,8 @@ class Naming:
     def stays(self, expr: Expr, main: ir.Value | None) -> bool:
         """Whether a value keeps its meaning: reshaped or scaled, not put together."""
         together = PUT_TOGETHER.intersection(callees(expr))
-        return not members(expr) and self._sources(expr) == {main} and not together
+        sources = self._sources(expr) - self.ints
+        return not members(expr) and sources == {main} and not together
 
     def same_meaning(self, expr: Expr, main: ir.Value | None, old: str) -> str:
         """What keeps its meaning keeps its name. `old` is that of `main`; a stored

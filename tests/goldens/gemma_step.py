@@ -171,9 +171,9 @@ class Gemma3ForCausalLM(nn.Module):
         y = positions[None, None, :, None]  # [1, 1, seq, 1]
         columns = torch.arange(size, device=input_ids.device)[None, None, None, :]
         mask = columns <= y  # [1, 1, seq, past + seq]
-        z = attention_mask.bool()[:, None, None, :size]  # [batch, 1, 1, past + seq]
-        mask2 = mask & z  # [batch, 1, seq, past + seq]
-        mask = (columns > y - 8) & mask & z
+        attention_mask = attention_mask.bool()[:, None, None, :size]
+        mask2 = mask & attention_mask  # [batch, 1, seq, past + seq]
+        mask = (columns > y - 8) & mask & attention_mask
         cos, sin, cos2, sin2 = self.rotary_emb(positions)  # [1, seq, 4]
         cos = cos.unsqueeze(1)  # [1, 1, seq, 4]
         sin = sin.unsqueeze(1)

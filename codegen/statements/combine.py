@@ -54,10 +54,11 @@ def does(step: Assignment, *ops: str) -> bool:
 
 
 def is_binary(step: Assignment | None, label: str) -> bool:
-    """Whether a step is written as such an operation of two operands."""
-    return (
-        step is not None and isinstance(step.expr, Binary) and step.expr.label == label
-    )
+    """Whether a step is written as such an operation of two values, and no more."""
+    expr = step.expr if step is not None else None
+    if not isinstance(expr, Binary) or expr.label != label:
+        return False
+    return all(isinstance(x, Ref) for x in expr.operands)
 
 
 def axis_of(step: Assignment, rank: int) -> int:

@@ -117,7 +117,7 @@ class Builder:
 
         Two that only a run tells are no constant.
         """
-        if operator != "Expand":
+        if operator != "Expand" or parameters["sizes"] is None:
             return None
         dims = self.match.binding.facts.dims
         wanted = parameters["sizes"], parameters["shape"]

@@ -372,12 +372,8 @@ class Rounds:
             (family.rows[0], Name(family.name)) for family in self._caches()
         ]
         if self.levels:
-            parts.append(
-                (
-                    tuple(self.levels.values()),
-                    Ref(self.turns) if self.takes_turns else self._in_turn(),
-                )
-            )
+            each = Ref(self.turns) if self.takes_turns else self._in_turn()
+            parts.append((tuple(self.levels.values()), each))
         i = Ref(self.counter)
         if len(self.items) == 1 and not self.counts:
             ((attr, item),) = self.items.items()

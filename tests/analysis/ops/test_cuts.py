@@ -31,9 +31,7 @@ CUT = [
 ]
 
 
-def parts(
-    x: np.ndarray, axis: int, count: int, pieces: Pieces = 1
-) -> list[np.ndarray]:
+def parts(x: np.ndarray, axis: int, count: int, pieces: Pieces = 1) -> list[np.ndarray]:
     sizes = np.array(shares(pieces)) * (x.shape[axis] // sum(shares(pieces)))
     tensors = np.split(x, np.cumsum(sizes)[:-1], axis)
     whole = [np.split(tensor, count, axis) for tensor in tensors]

@@ -7,12 +7,14 @@ applications can be replayed (validate_graph.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 
 import onnx_ir as ir
 
+from ...analysis.graph.element_types import is_float
 from ...analysis.graph.parameters import is_parameter
 from ...analysis.graph.quantization import quantises
 from ...analysis.graph.shape_facts import ShapeFacts
@@ -62,8 +64,8 @@ class Rewriter:
         sweep: int = 0,
     ) -> None:
         self.model, self.shapes, self.classes = model, shapes, classes
-        # 0: stored weights stay what they are; 1: no law of the family "merging" makes
-        # one parameter of two, as those of convolutions and their norms do.
+        # 0: stored weights stay what they are; 1: they stay those of their own layers,
+        # but for a norm's, which go with its statistics into the layer before it.
         self.level = level
         self.sweep = sweep  # of how many through the catalogue, for the certificate
         self.facts = GraphFacts(shapes)
@@ -90,8 +92,6 @@ class Rewriter:
 
     def planned(self, match: Match) -> Change | str:
         """What a match would become; or the reason."""
-        if self.level < 2 and match.rule.family == "merging" and self._joins(match):
-            return "a stored weight would take in another constant"
         builder = Builder(match)
         try:
             results = builder.results()
@@ -169,6 +169,8 @@ class Rewriter:
         new = [draft for draft in change.drafts if there[id(draft)] is None]
         if self.level == 0 and any(map(self._alters_parameter, new)):
             return "a stored weight would change"
+        if self.level < 2 and any(map(self._joins, new)):
+            return "a stored weight would take in another constant"
         if self.level == 0 and _parameters(change) - _left(change):
             return "a parameter would not be needed any more, for its numbers"
         # What the right side uses stays, even if it is part of the left side.
@@ -204,13 +206,20 @@ class Rewriter:
             for x in inputs
         )
 
-    def _joins(self, match: Match) -> bool:
-        """Whether the constants that become one are a parameter and another tensor:
-        the layer that it is of would have none of its own any more."""
-        is_constant, dims = self.facts.is_constant, self.facts.dims
-        constants = [x for x in match.binding.values.values() if is_constant(x)]
-        tensors = [x for x in constants if any(n != 1 for n in dims(x) or ())]
-        return len(tensors) > 1 and any(map(self.facts.holds_parameter, constants))
+    def _joins(self, draft: Draft) -> bool:
+        """Whether a planned node makes one constant of what two layers train, with no
+        statistics between them as a norm's are, or of that and of a larger one."""
+        if not all(self._is_constant(x) for x in draft.inputs if x is not None):
+            return False
+        leaves = {x for x in _leaves(draft) if is_float(x)}
+        trains = set(filter(self.facts.holds_parameter, leaves))
+        others = {x for x in leaves - trains if self._size(x) != 1}
+        if not trains or len(trains) + len(others) < 2:
+            return False
+        return not others or max(map(self._size, others)) > max(map(self._size, trains))
+
+    def _size(self, value: ir.Value) -> int:
+        return prod(n for n in self.facts.dims(value) or () if isinstance(n, int))
 
     def _is_constant(self, x: Input) -> bool:
         if isinstance(x, Output):
@@ -284,6 +293,15 @@ class Rewriter:
                     stack.append(producer)
                     # Another user may be the only one now, which rules may ask for.
                     self.touched += [user for user, _ in x.uses()][:2]
+
+
+def _leaves(draft: Draft) -> Iterator[ir.Value]:
+    """The values of the graph that a planned node is computed from."""
+    for x in draft.inputs:
+        if isinstance(x, Output):
+            yield from _leaves(x.draft)
+        elif isinstance(x, ir.Value):
+            yield x
 
 
 def _parameters(change: Change) -> set[ir.Value]:

@@ -569,6 +569,17 @@ def test_what_trains_stays_whatever_its_numbers_are(tmp_path: Path) -> None:
     assert {"lab.scale", "lab.bias", "places"} < found
 
 
+@pytest.mark.parametrize("level", [1, 2])
+def test_a_layer_keeps_what_it_trains(level: int, tmp_path: Path) -> None:
+    """A bias in front of another layer, a gain and a shift behind one."""
+    g = Graph(x=["batch", 6, 8])
+    x = g.linear(g.linear("x", "a", 8, 8, at="a"), "b", 8, 8, at="b")
+    x = g("Mul", x, g.weight("gain.scale", 8), at="gain")
+    x = g("Add", x, g.weight("shift.bias", 8), at="shift")
+    found = keys(package(g, tmp_path, level, y=x))
+    assert len(found) == (6 if level == 1 else 2)
+
+
 def test_words_that_are_no_identifiers(tmp_path: Path) -> None:
     """As of torchvision's RegNet, whose blocks are `block1-0`."""
     g = Graph(x=["batch", 6, 8])

@@ -45,6 +45,7 @@ from .adapters.opset_adapters import (
     AdapterSite,
     adapter_of,
 )
+from .adapters.prepared_tensors import name_prepared
 from .adapters.provenance import number_nodes, remember_origins
 from .adapters.split_sequences import slice_sequences
 from .adapters.unique_names import UniqueNames, fix_names
@@ -72,6 +73,7 @@ def normalise(model: ir.Model) -> ir.Model:
         _infer_types(model)
         expand(model, wanted)
     drop_default_inputs(model)
+    name_prepared(model)
     names = fix_names(model)
     remember_origins(model, nodes)
     lift_constants(model)

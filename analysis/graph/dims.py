@@ -409,12 +409,35 @@ def _is_choice(a: Dim, b: Dim, joined: Dim) -> bool:
         return False
     if _parts(joined) >= _parts(a) | _parts(b):
         return False
-    other = a if joined == b else b
-    if isinstance(other, sympy.Min) and joined in other.args:
-        rest = (size for size in other.args if size != joined)
-        if all(at_least(size, 1) for size in rest):
-            return False  # the first s of 512 beside s: equal, or 512 beside more
-    return same(a, b) is not True
+    return not agrees(a, b)
+
+
+@lru_cache(maxsize=65536)
+def agrees(a: Dim, b: Dim) -> bool:
+    """Whether two sizes that broadcast are equal, since both are 1 where either is.
+
+    The first s of 512 beside s: 512 beside more don't broadcast.
+    """
+    return same(a, b) is True or (_is_1_where(a, b) and _is_1_where(b, a))
+
+
+def _is_1_where(b: Dim, a: Dim) -> bool:
+    """Whether `b` is 1 for all sizes for which `a` is."""
+    a = sympy.sympify(a)
+    choices = [*a.atoms(sympy.Min)]
+    if len(choices) == 1:
+        cases = (simplify(a.subs(choices[0], one)) for one in choices[0].args)
+        return all(case == b or _is_1_where(b, case) for case in cases)
+    terms = sympy.Add.make_args(a)
+    symbols = [x for x in terms if isinstance(x, sympy.Symbol)]
+    number = sympy.Add(*(x for x in terms if not isinstance(x, sympy.Symbol)))
+    if not number.is_Integer or number < 0:
+        return False  # no plain sum
+    if number > 1:
+        return True
+    zeros = dict.fromkeys(symbols, 0)
+    ways = [zeros] if number == 1 else [zeros | {x: 1} for x in symbols]
+    return all(sympy.sympify(b).subs(way) == 1 for way in ways)
 
 
 def slice_range(size: int, start: int, end: int, step: int) -> range:

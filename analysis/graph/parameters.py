@@ -34,6 +34,11 @@ def noted(value: ir.Value) -> str:
     return kind if kind in ("PARAMETER", "BUFFER") else ""
 
 
+def note_kind(value: ir.Value, kind: str) -> None:
+    """Note PARAMETER or BUFFER, as torch's exporter does."""
+    value.metadata_props[_KIND] = kind
+
+
 def has_name(value: ir.Value) -> bool:
     """Whether a constant's name is the original program's, not an exporter's."""
     name = value.name or ""

@@ -125,10 +125,21 @@ ACTIVATIONS = {*(f"F.{x}" for x in _NAMES_IN_F.split()), "torch.sigmoid", "torch
 _NUMBER = re.compile(r"-?(\d|math\.sqrt\([\d /.]+\))")
 
 
+class Unbounded(Literal):
+    """None for the bound of a slice that takes all."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+
 def hole(expr: Expr) -> str:
     """The number or the activation that a class may be given in a node's place, as
     source; '' for any other node."""
     match expr:
+        case Unbounded():
+            return expr.text
         case Literal():
             return expr.text if _NUMBER.match(expr.text) else ""
         case Name(text):

@@ -10,6 +10,7 @@ several classes:
 - a layer that some lack is nn.Identity there; a sum or a product that some leave out,
   such as the residual of a block whose sizes change, is decided by a switch, and so are
   two rolls, there and back. A class has few of those;
+- what only some cut to a window all cut, `x[:, :, self.start :]`, some of them at None;
 - the number of equal modules in a row is its depth;
 - what some calls are given once, others are given two values for.
 
@@ -45,6 +46,8 @@ from ...analysis.spelling.expr import (
     Leaf,
     Literal,
     Ref,
+    Slice,
+    Subscript,
     Tuple,
     callee,
     callees,
@@ -57,7 +60,16 @@ from ..ir.assignment import Assignment, LayerRef, is_plain_call
 from ..ir.control_flow import Block
 from ..ir.module_call import ModuleCall
 from ..modules.members import ConstructorValue, holder_of
-from .bodies import ACTIVATIONS, Extra, Key, body_of, hole, numbers_in, numbers_of
+from .bodies import (
+    ACTIVATIONS,
+    Extra,
+    Key,
+    Unbounded,
+    body_of,
+    hole,
+    numbers_in,
+    numbers_of,
+)
 
 if TYPE_CHECKING:
     from .module_classes import ClassTable
@@ -260,14 +272,14 @@ def products(columns: Iterable[Texts], fixed: Set[int]) -> _Products:
     return found
 
 
-def _value(text: str) -> float | Function:
+def _value(text: str) -> float | Function | None:
     if text in ACTIVATIONS:
         return Function(text)
     sign, _, root = text.rstrip(")").rpartition("math.sqrt(")
     if root != text:
         size = Fraction(root.replace(" ", ""))
         return math.copysign(math.sqrt(size), -1 if sign else 1)
-    number: float = ast.literal_eval(text)
+    number: float | None = ast.literal_eval(text)
     return number
 
 
@@ -278,7 +290,7 @@ def _names(call: ModuleCall) -> list[str]:
     names: list[str] = []
     for i, step in enumerate(steps):
         operator = step.node.op_type if step.node is not None else ""
-        name = _NAMES.get(operator, "size")
+        name = "start" if _cuts(step) else _NAMES.get(operator, "size")
         found = numbers_in(step.expr)
         told = ["activation" if x in ACTIVATIONS else name for x in found]
         if i <= attends and any(map(_divides_heads, nodes(step.expr))):
@@ -344,10 +356,11 @@ def _take_parts(
             (first.items.index(step), _operands(step).index(instead))
             for step, instead in extra.items()
         ]
+        left_out = {first.items.index(step): _left_out(step) for step in extra}
         every = [list(call.items) for call in (*more, *fewer)]
         for items in every[len(more) :]:  # as they will be
             for place, _ in sorted(places):
-                items.insert(place, first.items[place])
+                items.insert(place, left_out[place])
         if _differing([numbers_of(items) for items in every]) is None:
             continue
         for call in fewer:
@@ -367,33 +380,56 @@ def _take_parts(
 def _extras(longer: ModuleCall, shorter: ModuleCall) -> Iterator[Extra]:
     """What the longer one may have more, and what the other reads in its stead.
 
-    A layer, a sum or a product; or two steps that do the same, as there and back.
+    A layer, a sum or a product; two steps that do the same, as there and back; or all
+    that cut, at one place.
     """
+    more = len(longer.items) - len(shorter.items)
     steps = [
         item
         for item in longer.items
         if isinstance(item, Assignment) and len(item.outputs) == 1 and not item.optional
     ]
-    if len(longer.items) == len(shorter.items) + 1:
+    cuts = [step for step in steps if _cuts(step)]
+    if len(cuts) == more and len({(*numbers_in(step.expr),) for step in cuts}) == 1:
+        yield {step: _operands(step)[0] for step in cuts}
+    if more == 1:
         for step in steps:
             if step.form is not None or len(_operands(step)) == 2:
                 yield from ({step: instead} for instead in _operands(step))
-        return
-    for one, other in combinations([step for step in steps if _rolls(step)], 2):
-        yield {one: _operands(one)[0], other: _operands(other)[0]}
+    if more == 2:
+        for one, other in combinations([step for step in steps if _rolls(step)], 2):
+            yield {one: _operands(one)[0], other: _operands(other)[0]}
 
 
 def _rolls(step: Assignment) -> bool:
     return step.form is None and callee(step.expr) == ".roll"
 
 
+def _cuts(item: object) -> bool:
+    """Whether a step takes what stands from one place on: x[:, :, -15:]."""
+    match item:
+        case Assignment(expr=Subscript((Ref(), *parts)), form=None):
+            bounds = [part.label for part in parts if part.operands]
+            slices = all(isinstance(part, Slice) for part in parts)
+            return slices and bounds == [(True, False, False)]
+    return False
+
+
+def _left_out(step: Assignment) -> Assignment:
+    """A step as it is where others have it: one that cuts takes all."""
+    if not _cuts(step):
+        return step
+    expr = exchange(step.expr, lambda node: Unbounded() if hole(node) else None)
+    return replace(step, expr=expr)
+
+
 def _comparable(classes: ClassTable, a: ModuleCall, b: ModuleCall) -> bool:
-    """Two calls of one original class, the first with one statement more."""
+    """Two calls of one original class, the first with more statements."""
     switches = sum(isinstance(getattr(v, "value", 0), bool) for v in a.constants)
     switches += sum(s.optional for s in a.items if isinstance(s, Assignment))
     return (
         classes.hint(a) == classes.hint(b)
-        and 1 <= len(a.items) - len(b.items) <= 2
+        and len(a.items) > len(b.items)
         and len(a.inputs) == len(b.inputs)
         and len(a.outputs) == len(b.outputs)
         and switches < MAX_SWITCHES
@@ -498,7 +534,7 @@ def _inserted(
             off=True,
         )
     else:
-        expr = substitute(step.expr, translated)
+        expr = substitute(_left_out(step).expr, translated)
         new = replace(step, outputs=(result,), expr=expr, off=True)
     call.items.insert(place, new)
     return new, operand
@@ -539,7 +575,7 @@ def _switch(
     call: ModuleCall, steps: list[tuple[Assignment, ir.Value]], on: bool
 ) -> None:
     """`expr` becomes `expr if self.flag else operand`, for steps that are no layers."""
-    plain = [(step, operand) for step, operand in steps if step.form is None]
+    plain = [(s, operand) for s, operand in steps if s.form is None and not _cuts(s)]
     if not plain:
         return
     first, _ = plain[0]

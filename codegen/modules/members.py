@@ -62,7 +62,7 @@ class ConstructorValue(ir.Value):
     """A member that is a number or a function in which instances of a class differ, or
     that says whether one does what others leave."""
 
-    def __init__(self, name: str, value: bool | float | Function) -> None:
+    def __init__(self, name: str, value: bool | float | Function | None) -> None:
         super().__init__(name=name)
         self.value = value
 
@@ -119,6 +119,15 @@ class Attribute:
         return ".".join((self.attr, *map(str, self.inner)))
 
 
+# In a value's `meta`: the name of a constant without a module that isn't written.
+PLACE = "place"
+
+
+def tensor_path(value: ir.Value) -> str:
+    """The member that a constant's name says it is, among the modules as written."""
+    return str(value.meta.get(PLACE, value.name or ""))
+
+
 def member_name(texts: dict[Any, str], leaf: LayerRef) -> str:
     """The text that stands for a layer, of those given for members."""
     return next(
@@ -135,7 +144,7 @@ def assign_members(call: ModuleCall, faithful: bool = False) -> list[Attribute]:
     numbers with gaps, or modules that are no class here.
     """
     owned: list[tuple[Assignment | ModuleCall | ir.Value, str]] = [*_modules(call)]
-    owned += [(value, value.name or "") for value in call.constants]
+    owned += [(value, tensor_path(value)) for value in call.constants]
     readers = readers_of(call.steps())
     if faithful:
         paths = [(what, _inside(path, call.path)) for what, path in owned]
@@ -487,11 +496,21 @@ def _read_as(value: ir.Value, readers: Readers) -> str:
     reader = readers[value][0]
     role = _used_as(value, reader)
     if role != "bias":
-        return role
+        return role or ("sinks" if _takes_attention(reader, readers) else "")
     after = [step for output in reader.outputs for step in readers.get(output, ())]
     called = (name for step in after for name in callees(step.expr))
     scores = any(name.endswith(("softmax", "attention")) for name in called)
     return "attention_bias" if scores else _added(value)
+
+
+def _takes_attention(step: Assignment, readers: Readers) -> bool:
+    """Whether it stands beside the scores of all keys where they become weights."""
+    steps = [step]
+    for called in (".expand", "torch.cat", ".softmax"):
+        if not steps or callee(steps[0].expr) != called:
+            return False
+        steps = [x for out in steps[0].outputs for x in readers.get(out, ())]
+    return True
 
 
 def _used_as(value: ir.Value, reader: Assignment) -> str:

@@ -26,6 +26,7 @@ from ..ir.module_call import (
 )
 from ..ir.naming import last_word
 from ..statements.group_by_scope import group_blocks
+from .members import PLACE, tensor_path
 from .plain_layers import enter_plain_layers
 from .sequential import Place, deep_places, is_list, is_row, is_shallow, owns
 
@@ -47,7 +48,7 @@ def make_tree(
     that come as lists, which the network's own forward goes through. `plain`: operators
     may be layers, where no kernel is to take them.
     """
-    root = ModuleCall("", items=group_blocks(steps, faithful))
+    root = ModuleCall("", items=group_blocks(steps, faithful, cache=cache))
     if plain:
         enter_plain_layers(root, results, faithful)
     _simplify(root, faithful, set(deep_places(root)))
@@ -106,6 +107,8 @@ def _shorten(root: ModuleCall, path: str) -> None:
         return
     for step in root.steps():
         step.path = step.path.removeprefix(start)
+    for value in {value for step in root.steps() for value in _constants(step)}:
+        value.meta[PLACE] = tensor_path(value).removeprefix(start)
     for call in root.all_calls():
         call.path = call.path.removeprefix(start)
 

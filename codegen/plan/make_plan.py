@@ -247,12 +247,14 @@ def _helper_names(root: ModuleCall) -> frozenset[str]:
 
 def _parameters(cls: ModuleClass, classes: ClassTable) -> tuple[ArgumentPlan, ...]:
     """Constructor arguments, typed by the values the instances give."""
-    values = classes.arguments[cls.call]
+    rows = [classes.arguments[call] for call, made in classes.of.items() if made is cls]
     found = []
-    for label, value in zip(cls.parameters, values, strict=True):
+    for label, values in zip(cls.parameters, zip(*rows, strict=True), strict=True):
+        value = next(x for x in values if x is not None)
         annotation = (
             type(value).__name__ if not isinstance(value, np.generic) else "float"
         )
+        annotation += " | None" if None in values else ""
         if isinstance(value, tuple):
             annotation = "tuple[int, ...]"
         if isinstance(value, Function):

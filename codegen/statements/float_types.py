@@ -96,17 +96,26 @@ class FloatTypes:
 
         The first one is seen where the network is put together: one from inside of a
         layer would make a mask that many layers share that layer's. A cache is one
-        layer's too: inputs come last.
+        layer's too, and what is cut of it: inputs come last.
         """
         here = self._places.get(node)
         if here is None:
             return None  # in a body
         alive = (
             value
-            for value in sorted(self._known, key=ir.Value.is_graph_input)
+            for value in sorted(self._known, key=_is_given)
             if any(self._places.get(user, -1) > here for user, _ in value.uses())
         )
         return next(alive, None)
+
+
+def _is_given(value: ir.Value) -> bool:
+    """Whether a value is an input, or made of one float input and constants."""
+    node = value.producer()
+    if node is None:
+        return value.is_graph_input()
+    read = [x for x in node.inputs if x is not None and x.const_value is None]
+    return len(read) == 1 and read[0].is_graph_input() and read[0].dtype == _FLOAT
 
 
 def _is_scalar(value: ir.Value) -> bool:

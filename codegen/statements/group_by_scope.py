@@ -18,12 +18,16 @@ from .module_scopes import common_scopes
 
 
 def group_blocks(
-    steps: list[Assignment], faithful: bool = False, depth: int = 0
+    steps: list[Assignment],
+    faithful: bool = False,
+    depth: int = 0,
+    cache: frozenset[ir.Value] = frozenset(),
 ) -> list[Assignment | ModuleCall]:
     """Steps to calls of modules, in bodies too, as parts of the modules around them.
 
     If `faithful`, what reads a parameter stays in the module that owns it. `depth` is
-    how many modules around the steps have been entered already.
+    how many modules around the steps have been entered already. `cache` are inputs that
+    come as lists: what is made of one for one layer is that layer's.
     """
 
     def enter(items: list[Assignment | ModuleCall], depth: int) -> None:
@@ -42,24 +46,28 @@ def group_blocks(
                         )
                     ]
 
-    items = _group(_hoisted(_sunk(steps), faithful), depth)
+    items = _group(_hoisted(_sunk(steps, cache), faithful), depth)
     enter(items, depth)
     return items
 
 
-def _sunk(steps: list[Assignment]) -> list[Assignment]:
-    """Move what is made of constants alone to the one step that reads it.
+def _sunk(steps: list[Assignment], cache: frozenset[ir.Value]) -> list[Assignment]:
+    """Move what is made of constants alone to the one step that reads it, and what is
+    made of a cache into that step's module.
 
-    A quantiser of models unpacks all weights before anything else.
+    A quantiser of models unpacks all weights before anything else; a program may cut
+    each layer's cache to a window before it calls the network.
     """
     users = readers_of(steps)
     before: dict[Assignment, list[Assignment]] = {}
     for step in steps:
         outs = [out for out in step.outputs if out is not None]
         readers = list(dict.fromkeys(u for out in outs for u in users.get(out, ())))
-        constant = step.form is None and all(v.is_initializer() for v in step.reads())
-        if constant and step.reads() and len(readers) == 1:
+        given = {v for v in step.reads() if not v.is_initializer()}
+        if step.form is None and step.reads() and given <= cache and len(readers) == 1:
             before.setdefault(readers[0], []).append(step)
+            if given:
+                step.scopes = readers[0].scopes
     moved = {step for group in before.values() for step in group}
     kept = [step for step in steps if step not in moved]
     return [step for user in kept for step in (*before.get(user, ()), user)]

@@ -15,7 +15,8 @@ from ...analysis.graph.traversal import all_nodes, bodies
 from ...analysis.literals import strings_in
 
 # torch's exporter lists the modules around a node, outermost first, the node last.
-_LISTS = ("pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarchy")
+SCOPES = "pkg.torch.onnx.name_scopes"
+_LISTS = (SCOPES, "pkg.torch.onnx.class_hierarchy")
 
 _MOVES = frozenset("Cast Expand Reshape Slice Squeeze Transpose Unsqueeze".split())
 _NUMBER = "fairhand.node"  # metadata, since that is what the inliner passes on
@@ -164,7 +165,7 @@ def shared_metadata(nodes: Sequence[ir.Node]) -> dict[str, str]:
     first = dict(nodes[0].metadata_props)
     if all(node.metadata_props == nodes[0].metadata_props for node in nodes[1:]):
         return first
-    names = [strings_in(node.metadata_props.get(_LISTS[0])) for node in nodes]
+    names = [strings_in(node.metadata_props.get(SCOPES)) for node in nodes]
     if not all(names):
         return next((dict(n.metadata_props) for n in nodes if n.metadata_props), {})
     depth = _common([scopes[:-1] for scopes in names])

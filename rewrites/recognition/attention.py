@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
-from ...analysis.graph.dims import Dims, same
+from ...analysis.graph.dims import Dims, agrees
 from ...analysis.graph.parameters import is_parameter
 from ...analysis.ops.facts.index_functions import Count, Natural, opposite
 from ..language.facts import Facts
@@ -288,9 +288,9 @@ def _divides(node: ir.Node) -> bool:
 
 
 def _fit(dims: Sequence[object], sizes: Dims, exactly: bool = False) -> bool:
-    """Whether a tensor has these sizes, or 1 in the place of one."""
+    """Whether a tensor has these sizes, or 1 in the place of one; they meet here."""
     return len(dims) == len(sizes) and all(
-        same(a, b) is True or (not exactly and a == 1)
+        agrees(a, b) or (not exactly and a == 1)
         for a, b in zip(dims, sizes, strict=True)
     )
 
@@ -440,7 +440,7 @@ class _Writer:
         full = [(1,) * (4 - len(dims)) + tuple(dims) for _, dims in terms]
         fits = all(_fit(dims, self._sizes) for dims in full)
         # One entry for all keys is added to each of them, which changes nothing.
-        if not fits or all(same(dims[3], self._sizes[3]) is not True for dims in full):
+        if not fits or not any(agrees(dims[3], self._sizes[3]) for dims in full):
             return False
         total = terms[0][0]
         for other, _ in terms[1:]:

@@ -64,14 +64,20 @@ def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 class Gemma3RotaryEmbedding(nn.Module):
     def __init__(self):
         super().__init__()
-        self.register_buffer("scale1", torch.empty((2,)))
-        self.register_buffer("scale2", torch.empty((2,)))
+        self.register_buffer("sliding_attention_inv_freq", torch.empty((2,)))
+        self.register_buffer("full_attention_inv_freq", torch.empty((2,)))
 
     def forward(self, positions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         positions = positions[None, :, None].float()
-        angles = positions.to(self.scale1.dtype) * self.scale1
+        angles = (
+            positions.to(self.sliding_attention_inv_freq.dtype)
+            * self.sliding_attention_inv_freq
+        )
         angles = torch.cat([angles, angles], dim=-1)
-        angles2 = positions.to(self.scale2.dtype) * self.scale2
+        angles2 = (
+            positions.to(self.full_attention_inv_freq.dtype)
+            * self.full_attention_inv_freq
+        )
         angles2 = torch.cat([angles2, angles2], dim=-1)
         return angles.cos(), angles.sin(), angles2.cos(), angles2.sin()
 

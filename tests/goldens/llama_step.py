@@ -64,10 +64,10 @@ def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 class LlamaRotaryEmbedding(nn.Module):
     def __init__(self):
         super().__init__()
-        self.register_buffer("scale", torch.empty((2,)))
+        self.register_buffer("inv_freq", torch.empty((2,)))
 
     def forward(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        angles = positions[None, :, None].to(self.scale.dtype) * self.scale
+        angles = positions[None, :, None].to(self.inv_freq.dtype) * self.inv_freq
         angles = torch.cat([angles, angles], dim=-1)
         return angles.cos(), angles.sin()
 

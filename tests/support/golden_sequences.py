@@ -277,6 +277,11 @@ def gemma_step() -> onnx.ModelProto:
     return onnx.load(Path(__file__).with_name("exported") / "gemma_step.onnx")
 
 
+def gemma_windows() -> onnx.ModelProto:
+    """The same again, whose layers with a window keep no more of a cache than that."""
+    return onnx.load(Path(__file__).with_name("exported") / "gemma_windows.onnx")
+
+
 def bert_open() -> onnx.ModelProto:
     """Two layers of BERT of open batch and length, by the same exporter.
 
@@ -299,6 +304,7 @@ SEQUENCES = {
     "llama_layers": llama_layers,
     "llama_step": llama_step,
     "gemma_step": gemma_step,
+    "gemma_windows": gemma_windows,
     "bert_open": bert_open,
     "experts": experts,
     "tied_autoencoder": tied_autoencoder,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ...graph.dims import same
+from ...graph.dims import at_least
 from ..facts import cuts, fitting_sizes, flop_counts, sizes_elementwise, sizes_windows
 from ..facts.requirements import Between, IndexOf
 from ..helpers import attention as helpers
@@ -37,10 +37,12 @@ def is_plain(n: NodeView) -> bool:
 
 
 def _covers(n: NodeView) -> bool:
-    """Whether the mask has an entry for each key; a shorter one would be filled up."""
+    """Whether the mask has an entry for each key; a shorter one would be filled up, and
+    a longer one is refused."""
     if not 2 <= n.rank(_MASK) <= 4:
         return False
-    return same(n.dims(_MASK)[-1], n.dims(1)[-2 if n.rank(1) == 4 else 1]) is True
+    keys = n.dims(1)[-2 if n.rank(1) == 4 else 1]
+    return at_least(n.dims(_MASK)[-1], keys) is True
 
 
 def _window(n: NodeView) -> tuple[int, int] | None:

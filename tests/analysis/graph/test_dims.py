@@ -11,6 +11,7 @@ import sympy
 from fairhand.analysis.errors import FairhandError
 from fairhand.analysis.graph.dims import (
     Dim,
+    agrees,
     at_least,
     broadcast,
     ceildiv,
@@ -241,3 +242,19 @@ def test_what_is_left_of_places_that_go_beyond_a_number_is_a_minimum() -> None:
     for size in (S - maximum(0, simplify(S + T - 5)), 2 * S - beyond, S - beyond):
         for s, t in itertools.product(SMALL, SMALL):
             assert at(simplify(size), s=2 * s, t=t) == at(size, s=2 * s, t=t)
+
+
+def test_sizes_that_broadcast_are_equal_where_both_are_1_at_once() -> None:
+    w, s, t = map(symbol, "wst")
+    window = minimum(w, 15)
+    for a, b in ((window + s, w + s), (minimum(w, 512), w), (w, w), (w + s, s + w)):
+        assert agrees(a, b) and agrees(b, a)
+    for a, b in (
+        (w, s),  # one of which may be 1
+        (minimum(w, 1) + s, w + s),
+        (window + s, minimum(t, 15) + s),
+        (w + s, w + 2 * s),
+        (w * s, w * s + w),
+        (w, 1),
+    ):
+        assert not agrees(a, b) and not agrees(b, a)

@@ -88,7 +88,7 @@ def test_a_gap_in_the_numbers_keeps_the_files_keys(tmp_path: Path) -> None:
     assert module(torch.zeros(2, 8)).shape == (2, 2)
 
 
-@pytest.mark.parametrize("level", [0, 1])
+@pytest.mark.parametrize("level", [0, 1, 2])
 def test_what_owns_a_parameter_and_no_layer_is_none_of_a_row(
     tmp_path: Path, level: int
 ) -> None:
@@ -101,7 +101,7 @@ def test_what_owns_a_parameter_and_no_layer_is_none_of_a_row(
             h = g("Relu", h)
         h = g.head(h, "3", 4, 2)
     text = _text(g, h, tmp_path / "net", level)
-    assert ("nn.ReLU()" in text) == (level == 1)  # where the scale is in a weight
+    assert ("nn.ReLU()" in text) == (level == 2)  # where the scale is in a weight
     if level == 0:
         keys = imported(tmp_path / "net").load().state_dict().keys()
         layers = {f"body.{n}.{kind}" for n in (0, 3) for kind in ("weight", "bias")}

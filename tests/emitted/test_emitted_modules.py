@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from onnx.parser import parse_model
 from safetensors import safe_open
 from safetensors.torch import save_file
 from support.emitted import EXAMPLES, imported
@@ -121,6 +122,23 @@ def test_export(case: Case) -> None:
     for inputs in (case.inputs, case.others):
         assert_close(program.module()(inputs), model(inputs), 1e-5)
     assert set(program.state_dict) == set(model.state_dict())
+
+
+def test_antialiased_image_of_any_size(tmp_path: Path) -> None:
+    """As many pixels as a size asks for are joined by one call, not by one for each."""
+    net = parse_model("""<ir_version: 9, opset_import: ["": 18]>
+        resized (float[1, 3, H, W] x) => (float[1, 3, 4, 5] y) {
+            sizes = Constant<value_ints = [1, 3, 4, 5]>()
+            y = Resize<antialias = 1, mode = "linear">(x, "", "", sizes)
+        }""")
+    fairhand.compile(net, tmp_path / "net", verify=False)
+    network = imported(tmp_path / "net").load()
+    size = torch.export.Dim.DYNAMIC
+    program = torch.export.export(
+        network, (torch.randn(1, 3, 19, 23),), dynamic_shapes=({2: size, 3: size},)
+    )
+    image = torch.randn(1, 3, 31, 45)
+    assert_close(program.module()(image), network(image), 1e-5)
 
 
 def compiled_agrees(case: Case, backend: str) -> None:

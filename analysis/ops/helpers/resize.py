@@ -147,9 +147,8 @@ def resize(
             weight = weight * ((index >= 0) & (index < x.shape[axis]))
         weight = (weight / weight.sum(dim=1, keepdim=True)).to(x.dtype)
         index = index.long().clamp(0, x.shape[axis] - 1)
-        rows = [x.index_select(axis, column) for column in index.T]
-        x = (torch.stack(rows, dim=-1).movedim(axis, -2) * weight).sum(dim=-1)
-        x = x.movedim(-1, axis)
+        near = x.movedim(axis, -1)[..., index]
+        x = (near * weight).sum(dim=-1).movedim(-1, axis)
     return x.to(dtype)
 
 

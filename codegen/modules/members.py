@@ -471,8 +471,10 @@ def _widens(step: Assignment) -> bool:
 _ENDS = {"bias": "bias", "scale": "scale", "zero_point": "zero_point"}
 _ENDS |= {"weight_quantized": "weight"}
 
+_EMBEDDED = re.compile(r"_?embed(ding)?s?_?")
+
 # By what reads it; the first that does counts.
-_USES = "attention_bias cos sin indices prefix scale bias".split()
+_USES = "attention_bias cos sin indices table weight prefix scale divisor bias".split()
 _INDEXED = ("index_select", "gather", "take_along_dim")
 
 
@@ -491,12 +493,13 @@ def _tensor_role(value: ir.Value, readers: Readers) -> str:
 
 
 def _read_as(value: ir.Value, readers: Readers) -> str:
-    if value not in readers:
-        return ""
-    reader = readers[value][0]
-    role = _used_as(value, reader)
-    if role != "bias":
-        return role or ("sinks" if _takes_attention(reader, readers) else "")
+    if looked_up := _looked_up(value, readers):
+        return looked_up
+    uses = ((_used_as(value, reader), reader) for reader in readers.get(value, ()))
+    role, reader = next((use for use in uses if use[0]), ("", None))
+    if role != "bias" or reader is None:
+        taken = any(_takes_attention(step, readers) for step in readers.get(value, ()))
+        return role or ("sinks" if taken else "")
     after = [step for output in reader.outputs for step in readers.get(output, ())]
     called = (name for step in after for name in callees(step.expr))
     scores = any(name.endswith(("softmax", "attention")) for name in called)
@@ -511,6 +514,24 @@ def _takes_attention(step: Assignment, readers: Readers) -> bool:
             return False
         steps = [x for out in steps[0].outputs for x in readers.get(out, ())]
     return True
+
+
+def _looked_up(value: ir.Value, readers: Readers) -> str:
+    """Of indices that come to an embedding, as they are or moved about: token_type_ids
+    for token_type_embeddings."""
+    todo: list[ir.Value | None] = [value]
+    for one in todo:
+        if one is None or one.dtype is None or not one.dtype.is_integer():
+            continue
+        for step in readers.get(one, ()):
+            read = (leaf.value for leaf in leaves(step.expr) if isinstance(leaf, Ref))
+            if step.form is not None and step.form.layer == "nn.Embedding":
+                word = step.path.rpartition(".")[2]
+                if (kind := _EMBEDDED.sub("", word)) not in ("", word):
+                    return f"{kind.removesuffix('s')}_ids"
+            elif step.form is None and next(read, None) is one:
+                todo += [y for y in step.outputs if y not in todo]
+    return ""
 
 
 def _used_as(value: ir.Value, reader: Assignment) -> str:
@@ -540,18 +561,28 @@ def _uses(expr: Expr, value: ir.Value) -> Iterator[str]:
             within = (leaf for operand in arguments for leaf in leaves(operand))
             if name.endswith(_INDEXED) and any(map(is_it, within)):
                 yield "indices"
+            if name.startswith("F.conv") and is_it(arguments[1]):
+                yield "weight"
             if is_it(next(iter(joined(expr)), None)):
                 yield "prefix"
         case Subscript((_, only)) if is_it(only):
             yield "indices"
+        case Subscript((only, *rows)) if is_it(only) and _is_float(value):
+            yield from ("table" for row in rows if isinstance(row, Ref))
         case Binary(operands, "*" | "+" as sign) if any(map(is_it, operands)):
             yield "scale" if sign == "*" else "bias"
+        case Binary((_, only), "/") if is_it(only):
+            yield "divisor"
+
+
+def _is_float(value: ir.Value) -> bool:
+    return value.dtype is not None and value.dtype.is_floating_point()
 
 
 def _added(value: ir.Value) -> str:
     """In a sum: one number per channel, or a vector per position [1, length, width]."""
     assert value.const_value is not None
-    if not value.const_value.dtype.is_floating_point():
+    if not _is_float(value):
         return "offset"  # of indices
     dims = value.const_value.shape.numpy()
     if len([size for size in dims if size > 1]) < 2:

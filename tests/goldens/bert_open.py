@@ -42,12 +42,12 @@ class BertEmbeddings(nn.Module):
         self.position_embeddings = nn.Embedding(64, 16)
         self.LayerNorm = nn.LayerNorm(16, eps=1e-12)
         self.register_buffer("position_ids", torch.empty((1, 64), dtype=torch.int64))
-        self.register_buffer("constant", torch.empty((1, 64), dtype=torch.int64))
+        self.register_buffer("token_type_ids", torch.empty((1, 64), dtype=torch.int64))
 
     def forward(self, input_ids: Tensor) -> Tensor:
         seq = input_ids.shape[1]
         ids = self.position_ids[:, :seq]
-        x = self.constant.gather(1, ids).expand(input_ids.shape[0], seq)
+        x = self.token_type_ids.gather(1, ids).expand(input_ids.shape[0], seq)
         word_embeddings = self.word_embeddings(input_ids)
         token_type_embeddings = self.token_type_embeddings(x)
         position_embeddings = self.position_embeddings(ids)

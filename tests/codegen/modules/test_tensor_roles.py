@@ -16,6 +16,7 @@ CASES = {
     "bias": ("Add", (8,)),
     "offset": ("Add", (6, 8)),
     "scale": ("Mul", (8,)),
+    "divisor": ("Div", (8,)),
 }
 
 
@@ -57,3 +58,23 @@ def test_truth_without_a_name_is_a_mask(tmp_path: Path) -> None:
     fairhand.compile(g.model(y=y), tmp_path / "net", verify=False)
     names = [name for name, _ in imported(tmp_path / "net").load().named_buffers()]
     assert names == ["mask"]
+
+
+def test_indices_of_an_embedding_are_its_ids(tmp_path: Path) -> None:
+    """Moved about before they come to it, as BERT's token types are."""
+    g = Traced(i=("int64", ["batch", 1]))
+    types = g("Expand", g.weight("val_7", value=np.array([[0, 1, 1]])), g("Shape", "i"))
+    rows = g.weight("embeddings.token_type_embeddings.weight", 2, 8)
+    y = g.relu(g("Gather", rows, types))
+    fairhand.compile(g.model(y=y), tmp_path / "net", verify=False)
+    names = [name for name, _ in imported(tmp_path / "net").load().named_buffers()]
+    assert names == ["token_type_ids"]
+
+
+def test_rows_are_picked_out_of_a_table(tmp_path: Path) -> None:
+    g = Traced(i=("int64", ["batch", 3]))
+    y = g.relu(g("Gather", g.weight("val_7", 5, 4, 8), "i"))
+    fairhand.compile(g.model(y=y), tmp_path / "net", verify=False)
+    names = [name for name, _ in imported(tmp_path / "net").load().named_parameters()]
+    names += [name for name, _ in imported(tmp_path / "net").load().named_buffers()]
+    assert names == ["table"]

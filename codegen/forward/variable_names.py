@@ -257,13 +257,13 @@ class Naming:
             attr = self.name(found[0]).removeprefix("self.")
             if re.fullmatch(r"[A-Za-z_]+", attr) and not is_plain(attr):
                 return variable(re.sub(r"\b([qkv])_proj", r"\1", attr))
-        if callee(_uncast(statement.expr)) == "torch.where" and _has_lowest(expr):
+        if _masks(expr):
             return "mask"
         return statement.result
 
     def inside(self, target: ir.Value, statement: Statement) -> str:
-        """After the member of a module behind one of several results; "" if it is the
-        module's own, or that of others too."""
+        """After the member of a module behind one of several results, or `mask`, which
+        it may be; "" if it is the module's own, or that of others too."""
         called = member(statement.expr.operands[0]) if statement.expr.operands else None
         if not isinstance(called, ModuleRef):
             return ""
@@ -271,13 +271,16 @@ class Naming:
         words: dict[ir.Value | None, str] = {}
         for out in statement.targets:
             step = makers.get(out)
+            cast = step and next((makers[v] for v in step.reads() if v in makers), None)
+            if any(one and _masks(one.expr) for one in (step, cast)):
+                words[out] = "mask"
+                continue
             while step is not None and step.form is None:  # back to what it is made of
                 step = next((makers[v] for v in step.reads() if v in makers), None)
-            words[out] = _word_within(step.path, called.call.path) if step else ""
+            word = _word_within(step.path, called.call.path) if step else ""
+            words[out] = f"{word}_out" if word and is_plain(word) else word
         word = words.get(target, "")
-        if not word or [*words.values()].count(word) > 1:
-            return ""
-        return f"{word}_out" if is_plain(word) else word
+        return word if [*words.values()].count(word) == 1 else ""
 
     def note_callees(self, statement: Statement) -> None:
         """Note what the arguments of the blocks that it calls are called there, and the
@@ -438,6 +441,11 @@ def _uncast(expr: Expr) -> Expr:
     called = expr.operands[0] if isinstance(expr, Call) else expr
     is_cast = isinstance(called, Attribute) and called.label == "to"
     return called.operands[0] if is_cast else expr
+
+
+def _masks(expr: Expr) -> bool:
+    """Whether it is what attention adds to its scores."""
+    return callee(_uncast(expr)) == "torch.where" and _has_lowest(expr)
 
 
 def _has_lowest(expr: Expr) -> bool:

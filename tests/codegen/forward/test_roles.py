@@ -128,6 +128,24 @@ def test_several_results_are_called_after_the_members_that_make_them(
     assert "mask = attention_mask.unsqueeze(1)" in text
 
 
+def test_a_mask_among_several_results_is_called_so(tmp_path: Path) -> None:
+    """As an encoder returns it for the attention of a decoder."""
+    g = Traced(x=["batch", 8])
+    lowest = float(np.finfo(np.float32).min)
+    with g.module("encoder", "Encoder"):
+        x = g.fc("x", "encoder.fc1", 8, 8)
+        seen = g("Greater", x, g.number(0.0))
+        mask = g("Where", seen, g.number(0.0), g.number(lowest))
+        x = g.relu(g("Add", x, mask))
+        x = g.fc(x, "encoder.fc2", 8, 8)
+    with g.module("decoder", "Decoder"):
+        y = g.relu(g("Add", g.fc(x, "decoder.fc1", 8, 8), mask))
+        y = g("Mul", g.fc(y, "decoder.fc2", 8, 8), mask)
+    text = text_of(g, tmp_path, y=g("Sub", y, "x"), z=x)
+    assert "mask, z = self.encoder(x)" in text
+    assert "self.decoder(z, mask)" in text
+
+
 @pytest.mark.parametrize("word", ["in", "len", "nn", "match"])
 def test_no_part_of_a_name_is_a_word_of_the_language(tmp_path: Path, word: str) -> None:
     """What is read off state_in is no `in`, while that is still called so."""

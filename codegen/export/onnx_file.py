@@ -54,6 +54,7 @@ class Exported:
     external: bool
     worst: float
     runs: int
+    was_training: bool  # some part of the module; the file holds what it evaluates to
 
 
 def imported(folder: Path) -> ModuleType:
@@ -81,8 +82,9 @@ def export(
     example tensors, by name or in order; of a package's module they may be None.
     `shapes` gives inputs sizes that stay open, by name: {"image": ("batch", 3)}.
     A package's module has those of INPUTS, the names and metadata of its file and,
-    unless `opset` is given, the opset. The file takes its place at once, after it
-    verified. Raises FairhandError for what can't be exported, VerificationError for a
+    unless `opset` is given, the opset. A module in training mode is exported as it
+    evaluates, and `was_training` of what is returned says so. The file takes its place
+    at once, after it verified. Raises FairhandError for what can't be exported, VerificationError for a
     file that disagrees.
     """
     path = Path(path)
@@ -92,6 +94,7 @@ def export(
         raise FairhandError(f"{path} is no place for an ONNX file", hint="-o new.onnx")
     known = interface_of(module, inputs, shapes)
     source = known.report.get("source", {})
+    training = any(part.training for part in module.modules())
     with _evaluating(module):
         wanted = opset or source.get("opset", _NEWEST)
         model, beyond = traced(module, known, wanted)
@@ -109,7 +112,8 @@ def export(
             worst, runs = _parity(module, known, draft, beyond)
     version = model.opset_imports[""]
     nodes = sum(1 for _ in model.graph.all_nodes())
-    return Exported(path, version, wanted, nodes, restored, external, worst, runs)
+    counts = (nodes, restored, external, worst, runs)
+    return Exported(path, version, wanted, *counts, training)
 
 
 def _loaded(folder: Path) -> torch.nn.Module:

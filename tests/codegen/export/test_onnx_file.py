@@ -154,6 +154,18 @@ def test_a_module_of_no_package(tmp_path: Path) -> None:
         fairhand.export(Scaled(), None, tmp_path / "y.onnx")
 
 
+def test_a_module_in_training_mode_is_exported_as_it_evaluates(tmp_path: Path) -> None:
+    """And that it was in training mode is said, of a part of it too."""
+    module = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)).eval()
+    inputs = (torch.ones(2, 4),)
+    made = fairhand.export(module, inputs, tmp_path / "x.onnx")
+    assert not made.was_training
+    module[1].train()
+    made = fairhand.export(module, inputs, tmp_path / "x.onnx")
+    assert made.was_training and module[1].training and not module.training
+    assert {node.op_type for node in onnx.load(made.path).graph.node} == {"Gemm"}
+
+
 def test_layers_whose_weights_are_equal_keep_their_own(tmp_path: Path) -> None:
     """As new ones are; whoever trains the file would train them tied."""
     module = nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 4), nn.LayerNorm(4)).eval()

@@ -84,8 +84,8 @@ def export(
     A package's module has those of INPUTS, the names and metadata of its file and,
     unless `opset` is given, the opset. A module in training mode is exported as it
     evaluates, and `was_training` of what is returned says so. The file takes its place
-    at once, after it verified. Raises FairhandError for what can't be exported, VerificationError for a
-    file that disagrees.
+    at once, after it verified. Raises FairhandError for what can't be exported,
+    VerificationError for a file that disagrees.
     """
     path = Path(path)
     if isinstance(module, str | Path):

@@ -11,6 +11,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from ...analysis.graph.element_types import is_float
 from ...analysis.graph.parameters import (
     has_name,
     is_made_up,
@@ -519,9 +520,9 @@ def _takes_attention(step: Assignment, readers: Readers) -> bool:
 def _looked_up(value: ir.Value, readers: Readers) -> str:
     """Of indices that come to an embedding, as they are or moved about: token_type_ids
     for token_type_embeddings."""
-    todo: list[ir.Value | None] = [value]
+    todo, seen = [value], {value}
     for one in todo:
-        if one is None or one.dtype is None or not one.dtype.is_integer():
+        if one.dtype is None or not one.dtype.is_integer():
             continue
         for step in readers.get(one, ()):
             read = (leaf.value for leaf in leaves(step.expr) if isinstance(leaf, Ref))
@@ -530,7 +531,9 @@ def _looked_up(value: ir.Value, readers: Readers) -> str:
                 if (kind := _EMBEDDED.sub("", word)) not in ("", word):
                     return f"{kind.removesuffix('s')}_ids"
             elif step.form is None and next(read, None) is one:
-                todo += [y for y in step.outputs if y not in todo]
+                made = [y for y in step.outputs if y is not None and y not in seen]
+                todo += made
+                seen.update(made)
     return ""
 
 
@@ -567,7 +570,7 @@ def _uses(expr: Expr, value: ir.Value) -> Iterator[str]:
                 yield "prefix"
         case Subscript((_, only)) if is_it(only):
             yield "indices"
-        case Subscript((only, *rows)) if is_it(only) and _is_float(value):
+        case Subscript((only, *rows)) if is_it(only) and is_float(value):
             yield from ("table" for row in rows if isinstance(row, Ref))
         case Binary(operands, "*" | "+" as sign) if any(map(is_it, operands)):
             yield "scale" if sign == "*" else "bias"
@@ -575,14 +578,10 @@ def _uses(expr: Expr, value: ir.Value) -> Iterator[str]:
             yield "divisor"
 
 
-def _is_float(value: ir.Value) -> bool:
-    return value.dtype is not None and value.dtype.is_floating_point()
-
-
 def _added(value: ir.Value) -> str:
     """In a sum: one number per channel, or a vector per position [1, length, width]."""
     assert value.const_value is not None
-    if not _is_float(value):
+    if not is_float(value):
         return "offset"  # of indices
     dims = value.const_value.shape.numpy()
     if len([size for size in dims if size > 1]) < 2:

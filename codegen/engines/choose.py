@@ -80,7 +80,7 @@ def engine_plan(
         plainest = "packed" if precision == "float32" else "eager"
         name = plainest if refused else "onednn"
     elif wanted == AUTO:
-        many = bool(exact or integers) and _holds_many(graph, found)
+        many = bool(exact or integers) and _holds_many(graph)
         typed = types <= _FLOATS and bool(types or layers)
         known = typed and _is_worth_preparing(cost, sizes)
         others = not refused or many or (layers and precision != "int8")
@@ -218,11 +218,10 @@ def _exact_layers(
     return tuple(name for name in EXACT if name in calls)
 
 
-def _holds_many(graph: ir.Model, found: Collection[str]) -> bool:
-    """Whether weights take long to convert, and operators alone hinder a trace."""
+def _holds_many(graph: ir.Model) -> bool:
+    """Whether weights take long to convert."""
     arrays = [value.const_value for value in graph.graph.initializers.values()]
-    size = sum(array.nbytes for array in arrays if array is not None)
-    return size >= MANY_INTEGERS and all(reason.endswith(_MAYBE) for reason in found)
+    return sum(a.nbytes for a in arrays if a is not None) >= MANY_INTEGERS
 
 
 def _is_worth_preparing(cost: GraphCost | None, sizes: Mapping[str, int]) -> bool:

@@ -33,7 +33,8 @@ def dequantize_linear(x: Tensor, scale: Tensor, zero_point: Tensor | int = 0) ->
 
 def dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """x in 8 bits, and the scale and zero point that make the most of its range."""
-    low, high = x.amin().clamp(max=0), x.amax().clamp(min=0)
+    some = x if x.numel() else x.new_zeros(1)  # nothing has no range
+    low, high = some.amin().clamp(max=0), some.amax().clamp(min=0)
     scale = torch.where(low == high, 1, (high - low) / 255)
     zero_point = (-low / scale).clamp(0, 255).round()
     y = ((x / scale).round() + zero_point).clamp(0, 255)

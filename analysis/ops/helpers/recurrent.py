@@ -145,12 +145,12 @@ def run_dynamic_quantized_lstm(
         new = rounded_product(given[: int(ends.max())], weight, w_scale[d])
         weight = exact_weight(r[d] - r_zero[d].double())
         y = x.new_zeros(*x.shape[:2], r.shape[1])
-        for time in range(len(new)):
+        for time, now in enumerate(real[: len(new)]):
             gates = new[time] + rounded_product(seen, weight, r_scale[d]) + add
             h_now, c_now = lstm_step(gates, cell, look, names, clip, couple)
-            y[time] = seen = torch.where(real[time], h_now, 0)
-            last = torch.where(real[time], h_now, last)
-            cell = torch.where(real[time], c_now, cell)
+            y[time] = seen = torch.where(now, h_now, 0)
+            last = torch.where(now, h_now, last)
+            cell = torch.where(now, c_now, cell)
         order = backwards.long().expand_as(y)
         ys.append(y.gather(0, order) if back else y)
         hs.append(last)
@@ -160,7 +160,8 @@ def run_dynamic_quantized_lstm(
 
 def rounded_product(x: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
     """x @ weight * scale, with x in steps of a 255th of its range, which 0 is in."""
-    low, high = x.amin().clamp(max=0), x.amax().clamp(min=0)
+    some = x if x.numel() else x.new_zeros(1)  # nothing has no range
+    low, high = some.amin().clamp(max=0), some.amax().clamp(min=0)
     step = torch.where(low == high, 1, (high - low) / 255)
     zero = (-low / step).clamp(0, 255).round()
     y = ((x / step).round() + zero).clamp(0, 255) - zero
@@ -265,7 +266,7 @@ def activate(
     """
     name, *numbers = (kind,) if isinstance(kind, str) else kind
     a, b = (*map(float, numbers), 0.0, 0.0)[:2]
-    x = x.clamp(-clip, clip)
+    x = x.clamp(-clip, clip) if clip < math.inf else x
     if name == "affine":
         return a * x + b
     if name == "elu":

@@ -28,6 +28,7 @@ BY_SIZE = ("onednn", "openvino", "aot")  # those that prepare each combination o
 SECONDS = 10.0  # after which no other engine is tried; FAIRHAND_SECONDS sets it
 LIBRARY = 90.0  # seconds that one may take to make
 CALLS = 5  # that are worth a measurement
+QUICK = 2e-4  # seconds of a call that is not worth one
 ROUNDS = 2  # in which engines are timed in turn, at least
 TIMED = 0.5  # seconds, at least
 WORTH = 1.03  # an engine that is faster by less isn't worth another copy of weights
@@ -53,8 +54,7 @@ class Auto:
         self.base = self.plain  # for sizes that are new
         self.chosen: dict[Any, Run] = {}  # by threads and sizes
         self.measured: list[dict[str, Any]] = []  # what Session.engines() tells
-        # By threads and sizes, and for all: the calls, and the seconds that they took.
-        self.spent: dict[Any, tuple[int, float]] = {}
+        self.spent: dict[Any, tuple[int, float]] = {}  # calls and seconds, for ALL too
         self.has_base = False
         self.price = 0.0  # seconds that measuring the last sizes took
         self.lock = threading.Lock()
@@ -75,10 +75,10 @@ class Auto:
         return results
 
     def count(self, key: Any, seconds: float) -> None:
-        """One call more, which took so long."""
+        """One call more, which took so long: one that is over in no time is none."""
         if len(self.spent) > MOST_SEEN:
             self.spent = {ALL: self.spent[ALL]}
-        for each in (ALL, key):
+        for each in (ALL, key) if seconds >= QUICK else ():
             calls, before = self.spent.get(each, (0, 0.0))
             self.spent[each] = calls + 1, before + seconds
 

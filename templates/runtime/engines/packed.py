@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 FLOATS = (torch.float32, torch.bfloat16)  # what oneDNN computes in
-# For which weights are laid out: what is quickest for one, by the instructions.
+# For which weights are laid out that meet one: the quickest, by the instructions.
 ROWS = 2 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 1
 
 
@@ -37,14 +37,23 @@ def pack(network: nn.Module) -> None:
 
 
 class LaidOutLinear(nn.Module):
-    """A linear layer by oneDNN, on a copy of its weight that is laid out once."""
+    """A linear layer by oneDNN, on a copy of its weight that is laid out once.
 
-    def __init__(self, layer: Any):
+    For so many rows, or, if none are told, for one or more as the first call has.
+    """
+
+    def __init__(self, layer: Any, rows: int = 0):
         super().__init__()
         self.weight, self.bias = layer.weight, layer.bias  # for who reads them
-        self.laid_out = torch.ops.mkldnn._reorder_linear_weight(layer.weight, ROWS)
+        self.laid_out = self.for_rows(rows) if rows else None
+
+    def for_rows(self, rows: int) -> Tensor:
+        laid_out: Tensor = torch.ops.mkldnn._reorder_linear_weight(self.weight, rows)
+        return laid_out
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.laid_out is None:
+            self.laid_out = self.for_rows(2 if x.numel() > x.shape[-1] else ROWS)
         return torch.ops.mkldnn._linear_pointwise(
             x, self.laid_out, self.bias, "none", [], ""
         )

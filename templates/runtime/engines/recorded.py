@@ -86,10 +86,10 @@ class Flat(nn.Module):
 class LaidOutLinear(nn.Module):
     """A linear layer by oneDNN, on a copy of its weight that is laid out once."""
 
-    def __init__(self, layer: Any):
+    def __init__(self, layer: Any, rows: int = ROWS):
         super().__init__()
         self.weight, self.bias = layer.weight, layer.bias  # for who reads them
-        laid_out = torch.ops.mkldnn._reorder_linear_weight(layer.weight, ROWS)
+        laid_out = torch.ops.mkldnn._reorder_linear_weight(layer.weight, rows)
         self.register_buffer("laid_out", laid_out, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:

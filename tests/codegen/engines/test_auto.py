@@ -174,6 +174,18 @@ def test_more_sizes_are_measured_once_their_calls_took_as_long(
     assert seconds - PLAIN < auto.price <= seconds + FAST
 
 
+def test_what_is_over_in_no_time_is_not_measured(
+    engines: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some rows of a network whose sizes are free, where many are worth it."""
+    quick = Table(eager=engines.QUICK / 2, packed=0.0, onednn=0.0)
+    monkeypatch.setattr(engines, "ENGINES", quick)
+    auto = engines.Auto(Net().eval())
+    for _ in range(3 * engines.CALLS):
+        auto(X)
+    assert not auto.measured and quick.made == ["eager"]
+
+
 @pytest.mark.parametrize(
     "content",
     [

@@ -424,6 +424,26 @@ def test_packed_weights_are_the_same_weights(engines: ModuleType, bias: bool) ->
         assert torch.equal(value, before[name])
 
 
+def test_weights_are_laid_out_for_the_rows_that_come(
+    engines: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One row is quicker from another layout than many are."""
+    monkeypatch.setattr(engines, "ROWS", 1)
+    told = []
+
+    def lay_out(layer: Any, rows: int) -> Tensor:
+        told.append(rows)
+        return real(layer, rows)
+
+    real = engines.LaidOutLinear.for_rows
+    monkeypatch.setattr(engines.LaidOutLinear, "for_rows", lay_out)
+    for shape in ((1, 5), (4, 5)):
+        layer = engines.LaidOutLinear(nn.Linear(5, 7))
+        for _ in range(2):
+            layer(torch.ones(shape))
+    assert told == [1, 2]
+
+
 @pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("level", [0, 4])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

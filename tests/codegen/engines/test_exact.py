@@ -75,6 +75,9 @@ def test_weights_are_converted_once_to_the_same_bits(how: str, tmp_path: Path) -
             network(x)
         counts.append(mode.count)
     assert counts[0] >= 2 and counts[1] == 0
+    layers = [type(layer).__name__ for layer in packed.network.modules()]
+    if how == "qdq" and not torch.cpu._is_vnni_supported():
+        assert "Rounding" in layers and "FakeQuantize" not in layers
     if how == "qoperator":
         kinds = {
             layer.dtype
@@ -91,3 +94,27 @@ def test_a_session_whose_engine_is_prepared_is_copied(tmp_path: Path) -> None:
     results = [session.run(None, feed) for _ in range(4)]
     for again in (copy.deepcopy(session), pickle.loads(pickle.dumps(session))):
         np.testing.assert_allclose(again.run(None, feed), results[0], rtol=1e-5)
+
+
+def test_weights_are_converted_once_where_a_size_depends_on_values(
+    tmp_path: Path,
+) -> None:
+    g = Graph(x=[1, 600])
+    y = g("Relu", g("MatMul", "x", g.weight("w", 600, 600)))
+    model = quantized(g.model(y=g("NonZero", y)), "dynamic")
+    report = fairhand.compile(model, tmp_path / "a", verify=False).report
+    assert report["engine"]["name"] == "auto"
+    session = imported(tmp_path / "a").Session(engine="packed")
+    assert "Ranged" in [type(layer).__name__ for layer in session.runs_on.modules()]
+
+
+def test_an_empty_batch_has_no_range(tmp_path: Path) -> None:
+    g = Graph(x=["n", 6])
+    model = quantized(g.model(y=g("MatMul", "x", g.weight("w", 6, 4))), "dynamic")
+    fairhand.compile(model, tmp_path / "a", engine="packed", verify=False)
+    module = imported(tmp_path / "a")
+    for engine in ("eager", "packed"):
+        (found,) = module.Session(engine=engine).run(
+            None, {"x": np.ones((0, 6), np.float32)}
+        )
+        assert found.shape == (0, 4)

@@ -24,7 +24,7 @@ class LaidOutHalves(nn.Module):
         self.weight, self.bias = layer.weight, layer.bias
         bias = None if layer.bias is None else layer.bias.float()
         wide = SimpleNamespace(weight=layer.weight.float(), bias=bias)
-        self.product = LaidOutLinear(wide)
+        self.product = LaidOutLinear(wide, 2)
         del self.product.weight  # laid out, it isn't read again
 
     def forward(self, x: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..packed import FLOATS, LaidOutLinear, on_same_parameters, pack
+from ..packed import FLOATS, ROWS, LaidOutLinear, on_same_parameters, pack
 
 
 def join_when_called(model: nn.Module) -> nn.Module:
@@ -57,7 +57,7 @@ class Joined:
         weights, biases = zip(*self.weights, strict=True)
         bias = None if biases[0] is None else torch.cat(biases)
         whole = SimpleNamespace(weight=torch.cat(weights), bias=bias)
-        self.product = LaidOutLinear(whole)
+        self.product = LaidOutLinear(whole, ROWS)
         del self.product.weight  # laid out, it isn't read again
         self.sizes = [len(weight) for weight, _ in self.weights]
         self.last = threading.local()

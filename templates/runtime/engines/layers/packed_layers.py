@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...model import PackedLinear, dequantized
-from ..packed import LaidOutLinear
+from ..packed import ROWS, LaidOutLinear
 
 
 class PackedLSTM(nn.Module):
@@ -70,7 +70,7 @@ class UnpackedLinear(nn.Module):
         full = dequantized(*parts, layer.bits)[:, : layer.in_features]
         bias = None if layer.bias is None else layer.bias.float()
         wide = SimpleNamespace(weight=full.contiguous(), bias=bias)
-        self.product = LaidOutLinear(wide)
+        self.product = LaidOutLinear(wide, ROWS)
         del self.product.weight  # laid out, it isn't read again
 
     def forward(self, x: Tensor) -> Tensor:

@@ -140,6 +140,7 @@ def allowed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
         lambda role: f"/net/{role.replace(' ', '/')}",
         lambda role: f"n{len(role)}_{role[-1]}.{role.replace(' ', '.')}",
         lambda role: f"{role[-1]}" if "scope" in role else role.replace(" ", "-"),
+        lambda role: "x" * 10_000 if "scope" in role else role.replace(" ", "_"),
     ]
     for i, twin in enumerate(twins):
         out = tmp_path_factory.mktemp("twins") / f"twin{i}"

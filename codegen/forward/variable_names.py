@@ -354,6 +354,8 @@ class Naming:
                     continue
                 left, right = node.operands
                 for kept, other in ((left, right), (right, left)):
+                    if name == "gate" and members(kept):
+                        continue  # what a layer makes is gated, or gates
                     start = self._sources(kept)
                     between = self._between(start, other, made, name == "gate")
                     self.branches |= dict.fromkeys(between, name)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
-from ...analysis.graph.dims import Dims, agrees
+from ...analysis.graph.dims import Dims, agrees, same
 from ...analysis.graph.parameters import is_parameter
 from ...analysis.ops.facts.index_functions import Count, Natural, opposite
 from ..language.facts import Facts
@@ -295,6 +295,13 @@ def _fit(dims: Sequence[object], sizes: Dims, exactly: bool = False) -> bool:
     )
 
 
+def _equal(dims: Sequence[object], sizes: Dims) -> bool:
+    """Whether a tensor has these sizes, which a Reshape alone brings together."""
+    return len(dims) == len(sizes) and all(
+        same(a, b) is True for a, b in zip(dims, sizes, strict=True)
+    )
+
+
 class _Writer:
     """The operator, and what its operands need."""
 
@@ -352,7 +359,7 @@ class _Writer:
             swaps = list(turn.attributes.get_ints("perm") or ()) == [0, 2, 1]
             if swaps and sizes is not None and dims is not None:
                 b, h, d, t = sizes
-                if _fit(dims[1:], (t, d), exactly=True):
+                if _equal(dims[1:], (t, d)):
                     self._scores.nodes += [last, turn]
                     whole = self._whole_again(flat, (b, h, t, d))
                     if whole is not None:
@@ -367,7 +374,7 @@ class _Writer:
         node = _producer(flat, self._root, "Reshape")
         value = None if node is None else node.inputs[0]
         dims = None if value is None else self._facts.dims(value)
-        if node is None or dims is None or not _fit(dims, sizes, exactly=True):
+        if node is None or dims is None or not _equal(dims, sizes):
             return None
         self._scores.nodes.append(node)
         return value

@@ -146,6 +146,17 @@ def test_a_mask_among_several_results_is_called_so(tmp_path: Path) -> None:
     assert "self.decoder(z, mask)" in text
 
 
+def test_what_a_gate_meets_is_none(tmp_path: Path) -> None:
+    """As in Llama's MLP: one layer's result is gated by another's."""
+    g = Traced(x=["batch", 8])
+    with g.module("mlp", "Mlp"):
+        up = g.fc("x", "up_proj", 8, 8)
+        gate = g("Relu", g.fc("x", "gate_proj", 8, 8))
+        y = g("Add", g("Mul", gate, up), up)
+    text = text_of(g, tmp_path, y=g.fc(y, "head", 8, 3))
+    assert "return F.relu(self.gate_proj(x)) * hidden + hidden" in text
+
+
 @pytest.mark.parametrize("word", ["in", "len", "nn", "match"])
 def test_no_part_of_a_name_is_a_word_of_the_language(tmp_path: Path, word: str) -> None:
     """What is read off state_in is no `in`, while that is still called so."""

@@ -41,7 +41,7 @@ from torch.overrides import TorchFunctionMode
 # Read when PyTorch first allocates: what has 2 MB and more is then in pages of 2 MB.
 HUGE_PAGES = os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 FLOATS = (torch.float32, torch.bfloat16)  # what oneDNN computes in
-# For which weights are laid out: what is quickest for one, by the instructions.
+# For which weights are laid out that meet one: the quickest, by the instructions.
 ROWS = 2 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 1
 MOST_SIZES = 8  # that are prepared
 MOST_SEEN = 64  # that are remembered
@@ -61,6 +61,7 @@ BY_SIZE = ("onednn", "openvino", "aot")  # those that prepare each combination o
 SECONDS = 10.0  # after which no other engine is tried; FAIRHAND_SECONDS sets it
 LIBRARY = 90.0  # seconds that one may take to make
 CALLS = 5  # that are worth a measurement
+QUICK = 2e-4  # seconds of a call that is not worth one
 ROUNDS = 2  # in which engines are timed in turn, at least
 TIMED = 0.5  # seconds, at least
 WORTH = 1.03  # an engine that is faster by less isn't worth another copy of weights
@@ -111,14 +112,23 @@ def pack(network: nn.Module) -> None:
 
 
 class LaidOutLinear(nn.Module):
-    """A linear layer by oneDNN, on a copy of its weight that is laid out once."""
+    """A linear layer by oneDNN, on a copy of its weight that is laid out once.
 
-    def __init__(self, layer: Any):
+    For so many rows, or, if none are told, for one or more as the first call has.
+    """
+
+    def __init__(self, layer: Any, rows: int = 0):
         super().__init__()
         self.weight, self.bias = layer.weight, layer.bias  # for who reads them
-        self.laid_out = torch.ops.mkldnn._reorder_linear_weight(layer.weight, ROWS)
+        self.laid_out = self.for_rows(rows) if rows else None
+
+    def for_rows(self, rows: int) -> Tensor:
+        laid_out: Tensor = torch.ops.mkldnn._reorder_linear_weight(self.weight, rows)
+        return laid_out
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.laid_out is None:
+            self.laid_out = self.for_rows(2 if x.numel() > x.shape[-1] else ROWS)
         return torch.ops.mkldnn._linear_pointwise(
             x, self.laid_out, self.bias, "none", [], ""
         )
@@ -453,8 +463,7 @@ class Auto:
         self.base = self.plain  # for sizes that are new
         self.chosen: dict[Any, Run] = {}  # by threads and sizes
         self.measured: list[dict[str, Any]] = []  # what Session.engines() tells
-        # By threads and sizes, and for all: the calls, and the seconds that they took.
-        self.spent: dict[Any, tuple[int, float]] = {}
+        self.spent: dict[Any, tuple[int, float]] = {}  # calls and seconds, for ALL too
         self.has_base = False
         self.price = 0.0  # seconds that measuring the last sizes took
         self.lock = threading.Lock()
@@ -475,10 +484,10 @@ class Auto:
         return results
 
     def count(self, key: Any, seconds: float) -> None:
-        """One call more, which took so long."""
+        """One call more, which took so long: one that is over in no time is none."""
         if len(self.spent) > MOST_SEEN:
             self.spent = {ALL: self.spent[ALL]}
-        for each in (ALL, key):
+        for each in (ALL, key) if seconds >= QUICK else ():
             calls, before = self.spent.get(each, (0, 0.0))
             self.spent[each] = calls + 1, before + seconds
 

@@ -55,10 +55,9 @@ class Room(Tensor):
     """
 
     buffer: Tensor
-
     axis: int
-
     start: int
+    masked: bool = False
 
     @classmethod
     def of(cls, buffer: Tensor, axis: int, start: int, length: int) -> Room:
@@ -91,8 +90,6 @@ class Room(Tensor):
         length, new = self.shape[axis], others[0].shape[axis]
         self.buffer.narrow(axis, self.start + length, new).copy_(others[0])
         return self.buffer.narrow(axis, self.start, length + new)
-
-    masked: bool = False
 
 
 class Caches:
@@ -158,20 +155,15 @@ class Caches:
         places = self.places(lengths, new, seen) | {IDS: torch.tensor(ids)}
         for name in INPUTS.keys() & places.keys():
             feeds[name] = places[name].to(self.device)
-        parts = {}
-        for name, (_, shape) in CACHES.items():
-            axis = shape.index("rows")
-            part = self.tensors[name].narrow(axis, rows.start, len(lengths))
-            if "places" in shape:
-                part = Room.of(part, shape.index("places"), start, seen)
-            feeds[name] = parts[name] = part
+        parts = {name: self.part(name, rows, start, seen) for name in CACHES}
+        feeds |= parts
         try:
             outputs = self.run(network, feeds, lengths, new)
         except IndexError as error:  # a table of positions ends
             place = max(lengths) + new
             raise ValueError(f"the network has no place for {place} tokens") from error
         for name, part in parts.items():
-            self.keep(part, outputs[CACHES[name][0]], new)
+            self.keep(name, part, outputs[CACHES[name][0]], new)
         if not lengths[0]:
             self.tensors |= {name: outputs[other] for name, (other, _) in CROSS.items()}
         self.lengths[rows] = [length + new for length in lengths]
@@ -201,7 +193,15 @@ class Caches:
             POSITIONS: known + torch.arange(new),
         }
 
-    def keep(self, part: Tensor, output: Tensor, new: int) -> None:
+    def part(self, name: str, rows: slice, start: int, seen: int) -> Tensor:
+        """What the network sees of a cache."""
+        shape, count = CACHES[name][1], len(self.lengths[rows])
+        part = self.tensors[name].narrow(shape.index("rows"), rows.start, count)
+        if "places" not in shape:
+            return part
+        return Room.of(part, shape.index("places"), start, seen)
+
+    def keep(self, name: str, part: Tensor, output: Tensor, new: int) -> None:
         """Keep what the network made of a part, unless it was written in place."""
         if part.data_ptr() != output.data_ptr():
             part.as_subclass(Tensor).copy_(output)
@@ -251,8 +251,6 @@ def dtype_of(name: str, floats: torch.dtype | None = None) -> torch.dtype:
 
 def fitting(name: str, value: Tensor, floats: torch.dtype | None = None) -> Tensor:
     """A value of the type that an input has, and of its rank, if that is of one row."""
-    if isinstance(value, Room):
-        return value
     rank = len(INPUTS[name][1] or ())
     return (value[0] if rank < value.dim() else value).to(dtype_of(name, floats))
 

@@ -27,6 +27,10 @@ from .caches import (
 )
 from .model import INPUTS, OUTPUTS
 
+# What the version of transformers calls the caches.
+_FIELDS = Seq2SeqLMOutput.__dataclass_fields__
+KEPT = "cache" if "cache" in _FIELDS else "past_key_values"
+
 
 class Past(Cache):
     """What the network gave for the next step, by the names of its inputs."""
@@ -120,6 +124,7 @@ class ForTransformers(PreTrainedModel, GenerationMixin):
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
         past_key_values: Cache | None = None,
+        cache: Cache | None = None,  # as the newest versions say
         decoder_input_ids: Tensor | None = None,
         decoder_attention_mask: Tensor | None = None,
         encoder_outputs: Any = None,
@@ -138,7 +143,8 @@ class ForTransformers(PreTrainedModel, GenerationMixin):
             given = dict.fromkeys(self.states, states) | dict.fromkeys(self.masks, read)
             input_ids, attention_mask = decoder_input_ids, decoder_attention_mask
         assert input_ids is not None
-        past: Any = past_key_values if isinstance(past_key_values, Past) else Past()
+        given_past = cache if past_key_values is None else past_key_values
+        past: Any = given_past if isinstance(given_past, Past) else Past()
         (rows, new), floats = input_ids.shape, converted(self.model)
         if not past.tensors:
             past.tensors = buffers(rows, 0, input_ids.device, floats)
@@ -157,4 +163,5 @@ class ForTransformers(PreTrainedModel, GenerationMixin):
         outputs = dict(zip(OUTPUTS, results, strict=True))
         past.tensors |= {name: outputs[out] for name, (out, _) in later.items()}
         logits = outputs[LOGITS].reshape(rows, -1, outputs[LOGITS].shape[-1])
-        return Seq2SeqLMOutput(logits=logits, past_key_values=past)
+        found: Any = {KEPT: past}
+        return Seq2SeqLMOutput(logits=logits, **found)

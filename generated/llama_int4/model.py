@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 
-MODEL_SHA256 = "3fec448708189f455b03963cf7b9a2e2d4a54cbe0e274e7e2ed382acc109eef4"
+MODEL_SHA256 = "19225bed92a84e022e8052063c117ad70328bf8a9506fae037cb856d4791110c"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.
@@ -297,7 +297,7 @@ class Attn(nn.Module):
         x: Tensor,
         past_key: Tensor,
         past_value: Tensor,
-        attention_mask: Tensor,
+        counts: Tensor,
         cos_cache: Tensor,
         sin_cache: Tensor,
         total_sequence_length: int,
@@ -310,7 +310,7 @@ class Attn(nn.Module):
             v,
             past_key,
             past_value,
-            attention_mask,
+            counts,
             total_sequence_length,
             (12, 4),
             rotary=(cos_cache, sin_cache),
@@ -327,8 +327,8 @@ class Mlp(nn.Module):
         self.down_proj = PackedLinear(2048, 768, 32, zero_points=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        up_proj = self.up_proj(rounded_to_int8(x, 32))
-        x = F.silu(self.gate_proj(rounded_to_int8(x, 32))) * up_proj
+        hidden = self.up_proj(rounded_to_int8(x, 32))
+        x = F.silu(self.gate_proj(rounded_to_int8(x, 32))) * hidden
         return self.down_proj(rounded_to_int8(x, 32))
 
 
@@ -345,7 +345,7 @@ class Layer(nn.Module):
         x: Tensor,
         past_key: Tensor,
         past_value: Tensor,
-        attention_mask: Tensor,
+        counts: Tensor,
         cos_cache: Tensor,
         sin_cache: Tensor,
         total_sequence_length: int,
@@ -355,7 +355,7 @@ class Layer(nn.Module):
             out,
             past_key,
             past_value,
-            attention_mask,
+            counts,
             cos_cache,
             sin_cache,
             total_sequence_length,
@@ -386,7 +386,7 @@ class LlamaInt4(nn.Module):
         past: list[tuple[Tensor, Tensor]],
     ) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
         total_sequence_length = attention_mask.shape[1]
-        attention_mask = (attention_mask.sum(dim=1) - 1).int()  # [batch_size]
+        counts = (attention_mask.sum(dim=1) - 1).int()  # [batch_size]
         x = self.embed_tokens(input_ids)  # [batch_size, sequence_length, 768]
         present = []
         for layer, (past_key, past_value) in zip(self.layers[:6], past, strict=True):
@@ -394,7 +394,7 @@ class LlamaInt4(nn.Module):
                 x,
                 past_key,
                 past_value,
-                attention_mask,
+                counts,
                 self.cos_cache,
                 self.sin_cache,
                 total_sequence_length,

@@ -60,10 +60,9 @@ class Room(Tensor):
     """
 
     buffer: Tensor
-
     axis: int
-
     start: int
+    used: Places
 
     @classmethod
     def of(cls, buffer: Tensor, axis: int, start: int, length: int) -> Room:
@@ -82,6 +81,12 @@ class Room(Tensor):
             if function is torch.cat and isinstance(args[0][0], cls):
                 axis = (kwargs or {}).get("dim", *args[1:])
                 return args[0][0].joined(args[0][1:], axis)
+            if function is Tensor.__getitem__ and isinstance(args[0], cls):
+                last = last_places(args[1], args[0].axis)
+                if 0 < last < args[0].used:
+                    raise ValueError(f"the network keeps {last} places alone")
+                if last:
+                    return args[0]
             found = function(*_plain(args), **(kwargs or {}))
             if getattr(function, "__self__", None) is Tensor.shape:
                 axis = args[0].axis
@@ -96,8 +101,6 @@ class Room(Tensor):
         places = torch.arange(new, device=self.buffer.device) + self.used.number
         self.buffer.movedim(axis, 0)[places] = others[0].movedim(axis, 0)
         return self.counted(self.buffer, self.axis, self.used + new)
-
-    used: Places
 
     @classmethod
     def counted(cls, buffer: Tensor, axis: int, used: Places) -> Room:
@@ -170,20 +173,15 @@ class Caches:
         places = self.places(lengths, new, seen) | {IDS: torch.tensor(ids)}
         for name in INPUTS.keys() & places.keys():
             feeds[name] = places[name].to(self.device)
-        parts = {}
-        for name, (_, shape) in CACHES.items():
-            axis = shape.index("rows")
-            part = self.tensors[name].narrow(axis, rows.start, len(lengths))
-            if "places" in shape:
-                part = Room.of(part, shape.index("places"), start, seen)
-            feeds[name] = parts[name] = part
+        parts = {name: self.part(name, rows, start, seen) for name in CACHES}
+        feeds |= parts
         try:
             outputs = self.run(network, feeds, lengths, new)
         except IndexError as error:  # a table of positions ends
             place = max(lengths) + new
             raise ValueError(f"the network has no place for {place} tokens") from error
         for name, part in parts.items():
-            self.keep(part, outputs[CACHES[name][0]], new)
+            self.keep(name, part, outputs[CACHES[name][0]], new)
         if not lengths[0]:
             self.tensors |= {name: outputs[other] for name, (other, _) in CROSS.items()}
         self.lengths[rows] = [length + new for length in lengths]
@@ -233,7 +231,15 @@ class Caches:
             BRANCH: known[0] > 0,
         }
 
-    def keep(self, part: Tensor, output: Tensor, new: int) -> None:
+    def part(self, name: str, rows: slice, start: int, seen: int) -> Tensor:
+        """What the network sees of a cache."""
+        shape, count = CACHES[name][1], len(self.lengths[rows])
+        part = self.tensors[name].narrow(shape.index("rows"), rows.start, count)
+        if "places" not in shape:
+            return part
+        return Room.of(part, shape.index("places"), start, seen)
+
+    def keep(self, name: str, part: Tensor, output: Tensor, new: int) -> None:
         """Keep what the network made of a part, unless it was written in place."""
         if part.data_ptr() != output.data_ptr():
             if isinstance(part, Room):  # without a past, there are new places alone
@@ -262,6 +268,16 @@ class Caches:
             values.append(value)
         with Counting():
             return dict(zip(OUTPUTS, network(*values), strict=True))
+
+
+def last_places(index: Any, axis: int) -> int:
+    """How many places an index of the last ones keeps, as a window's; 0 for others."""
+    parts = index if isinstance(index, tuple) else ()
+    if len(parts) != axis + 1 or {*map(type, parts)} != {slice}:
+        return 0
+    start = parts[axis].start
+    kept = (*[slice(None)] * axis, slice(start, None))
+    return -start if isinstance(start, int) and start < 0 and parts == kept else 0
 
 
 def converted(model: nn.Module) -> torch.dtype | None:
@@ -308,8 +324,6 @@ def dtype_of(name: str, floats: torch.dtype | None = None) -> torch.dtype:
 
 def fitting(name: str, value: Tensor, floats: torch.dtype | None = None) -> Tensor:
     """A value of the type that an input has, and of its rank, if that is of one row."""
-    if isinstance(value, Room):
-        return value
     rank = len(INPUTS[name][1] or ())
     return (value[0] if rank < value.dim() else value).to(dtype_of(name, floats))
 

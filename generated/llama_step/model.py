@@ -10,7 +10,7 @@
 
 Source     llama_step.onnx, opset 20, 492 nodes
 Generator  fairhand 0.1.0
-Rewrites   -O1: 9 proven rules applied 72 times, as report.json lists
+Rewrites   -O1: 9 proven rules applied 73 times, as report.json lists
 Weights    weights.safetensors, 86,910,752 parameters
 
 Edits outlive the next compile, or stop it. Needs PyTorch and safetensors alone.
@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 
-MODEL_SHA256 = "ca3c52f34e0448b07cb8b8c409809d2ebd21466b3a5d43feb7545951202e48ab"
+MODEL_SHA256 = "a252228d99d3e1484e49be50c7bc94d4dad3c307bc416cc56563eda3785f2583"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.
@@ -64,10 +64,10 @@ def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 class LlamaRotaryEmbedding(nn.Module):
     def __init__(self):
         super().__init__()
-        self.register_buffer("scale", torch.empty((32,)))
+        self.register_buffer("inv_freq", torch.empty((32,)))
 
     def forward(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        angles = positions[None, :, None].to(self.scale.dtype) * self.scale
+        angles = positions[None, :, None].to(self.inv_freq.dtype) * self.inv_freq
         angles = torch.cat([angles, angles], dim=-1)
         return angles.cos(), angles.sin()
 
@@ -160,8 +160,8 @@ class LlamaForCausalLM(nn.Module):
         x = self.embed_tokens(input_ids)  # [batch, seq, 768]
         positions = torch.arange(input_ids.shape[1], device=input_ids.device)  # [seq]
         positions = positions + past[0][0].shape[2]
-        y = torch.arange(size, device=input_ids.device)[None, None, None, :]
-        mask = y <= positions[None, None, :, None]  # [1, 1, seq, past + seq]
+        columns = torch.arange(size, device=input_ids.device)[None, None, None, :]
+        mask = columns <= positions[None, None, :, None]  # [1, 1, seq, past + seq]
         mask = mask & attention_mask.bool()[:, None, None, :size]
         cos, sin = self.rotary_emb(positions)  # [1, seq, 64]
         cos = cos.unsqueeze(1)  # [1, 1, seq, 64]

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 
-MODEL_SHA256 = "710735d4688bff4597de8e6772e51d720316f44adeaf094ac6afd1431670fbed"
+MODEL_SHA256 = "1f2a4ff0aace7d0ca9f7de81fdef93a850158d900742a84179af95fcb05cb9c9"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.
@@ -76,17 +76,19 @@ class Detect(nn.Module):
         size6 = z.shape[3]
         gate = torch.sigmoid(self.m[0](x).unflatten(1, (3, 85)))
         positions = torch.arange(size, device=x.device).unsqueeze(-1).expand(-1, size2)
-        u = torch.arange(size2, device=x.device).unsqueeze(0).expand(size, -1)
-        u = torch.cat([u.unsqueeze(-1), positions.unsqueeze(-1)], dim=-1)
+        columns = torch.arange(size2, device=x.device).unsqueeze(0).expand(size, -1)
+        joined = torch.cat([columns.unsqueeze(-1), positions.unsqueeze(-1)], dim=-1)
         first, second, third = gate.permute(0, 1, 3, 4, 2).split([2, 2, 81], dim=-1)
         first = first * 2.0 - 0.5
         second = second * 2.0
         second = second * second * self.scale1
-        joined = torch.cat([(first + u.to(first.dtype)) * 8.0, second, third], dim=-1)
+        joined = torch.cat(
+            [(first + joined.to(first.dtype)) * 8.0, second, third], dim=-1
+        )
         y = torch.sigmoid(self.m[1](y).unflatten(1, (3, 85)))
         positions = torch.arange(size3, device=x.device).unsqueeze(-1).expand(-1, size4)
-        u = torch.arange(size4, device=x.device).unsqueeze(0).expand(size3, -1)
-        u = torch.cat([u.unsqueeze(-1), positions.unsqueeze(-1)], dim=-1)
+        columns = torch.arange(size4, device=x.device).unsqueeze(0).expand(size3, -1)
+        u = torch.cat([columns.unsqueeze(-1), positions.unsqueeze(-1)], dim=-1)
         first, second, third = y.permute(0, 1, 3, 4, 2).split([2, 2, 81], dim=-1)
         first = first * 2.0 - 0.5
         second = second * 2.0

@@ -236,15 +236,23 @@ def masked_pool() -> onnx.ModelProto:
 
 
 def odd_ends() -> onnx.ModelProto:
-    """An output that is an input, a number without axes, whole numbers."""
+    """An output that is an input, a number without axes, whole numbers, a table that
+    has no name."""
     g = Traced(x=["batch", 3], scale=[], ids=("int64", ["batch"]))
     seven, three = (g.weight(f"val_i{n}", value=np.int64(n)) for n in (7, 3))
     bucket = g("Mod", g("Add", g("Mul", "ids", three), seven), seven)
     half = g("Div", bucket, three)
     y = g("Mul", g("Sub", "x", "scale"), "scale")
     same = g("Identity", "x")
+    table = g.weight("val_9", value=np.sqrt(np.arange(96, dtype=np.float32)[:, None]))
+    over = g("Max", g("Unsqueeze", "x", g.ints(1)), table)
     return g.model(
-        y=y, bucket=bucket, half=half, same=same, scale_again=g("Identity", "scale")
+        y=y,
+        bucket=bucket,
+        half=half,
+        same=same,
+        scale_again=g("Identity", "scale"),
+        above=g("ReduceMean", over, g.ints(1), keepdims=0),
     )
 
 

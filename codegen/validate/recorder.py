@@ -10,6 +10,7 @@ aside, which are named by their turn.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -64,6 +65,7 @@ _LAYERS = {
     torch.rnn_tanh: _AT.rnn_tanh.input,
 }
 _WHOLE_NUMBERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
+_MOST_ROWS = 256  # of a tensor that becomes a list: each is followed
 COUNTS = (2, 1, 0, 3)  # what a number is followed as that data decide
 _SYMBOLS = torch.SymInt | torch.SymFloat | torch.SymBool
 
@@ -183,6 +185,13 @@ def _tensor(given: Any, dtype: torch.dtype | None) -> torch.Tensor:
     if isinstance(given, list | tuple):
         return torch.stack([_tensor(item, dtype or torch.int64) for item in given])
     return torch.scalar_tensor(given, dtype=dtype or torch.int64)
+
+
+def _rows(tensor: torch.Tensor, dim: int = 0) -> float:
+    """How many there are along an axis, in this run; infinite where nothing tells."""
+    rows: Any = tensor.shape[dim]
+    rows = rows.node.hint if isinstance(rows, torch.SymInt) else rows
+    return math.inf if rows is None else int(rows)
 
 
 def _has_symbols(given: object) -> bool:
@@ -313,6 +322,8 @@ class Recorder(TorchDispatchMode):
             return func(*args)
         if func in (_AT._local_scalar_dense.default, _AT.lift_fresh.default):
             self.followed.append(None)  # what is told again is told of others, too
+        if func is _AT.unbind.int and _rows(*args) > _MOST_ROWS:
+            raise CannotFollow(f"a list is made of more than {_MOST_ROWS} rows")
         if func is _AT._local_scalar_dense.default:
             number = self._number(args[0])
             if number is not None:

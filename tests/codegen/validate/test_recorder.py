@@ -221,6 +221,13 @@ def test_what_is_given_is_not_written_to(elements: bool) -> None:
         name(lambda x: x.add_(1), elements)
 
 
+@pytest.mark.parametrize("elements", [False, True], ids=["places", "elements"])
+def test_a_long_list_is_not_followed(elements: bool) -> None:
+    """A table that became strings took more than a quarter of an hour."""
+    with pytest.raises(CannotFollow, match="more than 256 rows"):
+        name(lambda x: torch.stack(list(x.repeat(65, 1, 1).unbind())), elements)
+
+
 STEPS: list[Callable[[random.Random, Tensor], Tensor]] = [
     lambda draw, x: x.transpose(*draw.sample(range(x.dim()), 2)),
     lambda draw, x: x.contiguous(),

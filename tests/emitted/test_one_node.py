@@ -211,3 +211,25 @@ def test_a_call_that_leaves_out_the_last_input_and_output(tmp_path: Path) -> Non
     )
     made, _ = emitted(model, tmp_path)
     assert_close(made.run(None, {"x": x}), [x])
+
+
+def test_a_condition_longer_than_its_axis_of_open_size(tmp_path: Path) -> None:
+    x = {"a": np.arange(6.0), "b": np.array([1, 0, 1, 0, 1, 0, 1, 1], np.bool_)}
+    model = one_node("Compress", 11, x, shapes={"a": ["N"], "b": ["M"]})
+    check(model, x, tmp_path)
+
+
+def test_an_inverse_of_pooling_of_open_size(tmp_path: Path) -> None:
+    x: Arrays = {"a": np.ones((1, 1, 2, 3), np.float32)}
+    x["b"] = np.arange(6).reshape(1, 1, 2, 3) * 2
+    open_size = {"a": [1, 1, "H", "W"], "b": [1, 1, "H", "W"]}
+    windows = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    check(one_node("MaxUnpool", 11, x, shapes=open_size, **windows), x, tmp_path)
+
+
+def test_a_switch_that_is_on_at_one_alone(tmp_path: Path) -> None:
+    x = {"x": np.array([1, 500, -1e6, np.inf], np.float32)}
+    model = one_node("Cast", 19, x, outputs="q", to=17, saturate=-1)
+    model.graph.node.append(helper.make_node("Cast", ["q"], ["y"], to=1))
+    model.graph.output[0].name = "y"
+    check(model, x, tmp_path)

@@ -89,7 +89,7 @@ def _swish(t: Any, n: NodeView, x: Any) -> Any:
 
 
 def _thresholded_relu(t: Any, n: NodeView, x: Any) -> Any:
-    return t.F.threshold(x, whole(number(n, "alpha", 1.0)), 0)
+    return t.where(x > whole(number(n, "alpha", 1.0)), x, 0)
 
 
 _FLOPS: dict[str, Any] = {"HardSigmoid": 3, "Swish": flop_counts.swish}

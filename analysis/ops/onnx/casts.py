@@ -26,7 +26,7 @@ def cast(t: Any, n: NodeView, x: Any, source: ir.DataType) -> Any:
     if target == ir.DataType.FLOAT8E8M0:
         mode = n.attr("round_mode", "up")
         options = {} if mode == "up" else {"mode": mode}
-        options |= {} if n.attr("saturate", 1) else {"saturate": False}
+        options |= {} if n.attr("saturate", 1) == 1 else {"saturate": False}
         return t.helper(helpers.power_of_two)(x, **options)
     return converted(t, x, target)
 
@@ -39,7 +39,7 @@ def _cast_float8(t: Any, n: NodeView, x: Any, source: ir.DataType) -> Any:
     if small or source.bitwidth < 16 or signed(source) != source:
         # The bounds are no int16; float8, and unsigned numbers, have few operations.
         x = x.float()
-    if n.attr("saturate", 1):
+    if n.attr("saturate", 1) == 1:
         # What PyTorch makes of larger values depends on its version.
         bound = FLOAT8_MAX[target]
         return x.clamp(-bound, bound).to(dtype)

@@ -273,14 +273,19 @@ def _nonzero(t: Any, n: NodeView, x: Any) -> Any:
     "Compress", since=11, mapping=OPAQUE, shape=sizes_elementwise.compress, flops=0
 )
 def _compress(t: Any, n: NodeView, x: Any, condition: Any) -> Any:
-    axis = n.attr("axis")
-    kept = condition.nonzero().squeeze(1)  # may be shorter than the axis
+    """The condition may have any rank, and be shorter or longer than the axis."""
+    axis, rank, dims = n.attr("axis"), n.rank(0), n.dims(0)
+    if n.rank(1) != 1:
+        condition = condition.flatten()
     if axis is None:
-        return x.flatten()[kept]
-    rank = n.rank(0)
+        x, axis, rank, dims = x.flatten(), 0, 1, (math.prod(dims),)
     axis = front(int(axis), rank)
-    fits = same(n.dims(0)[axis], n.dims(1)[0])
-    return at_axis(x, axis, rank, condition if fits else kept)
+    room, there = dims[axis], math.prod(n.dims(1))
+    if same(room, there):
+        return at_axis(x, axis, rank, condition)
+    if not (isinstance(room, int) and isinstance(there, int) and there <= room):
+        condition = condition[: room if isinstance(room, int) else x.shape[axis]]
+    return at_axis(x, axis, rank, condition.nonzero().squeeze(1))
 
 
 # ---- TopK, Unique

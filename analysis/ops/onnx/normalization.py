@@ -410,7 +410,9 @@ def _lrn(t: Any, n: NodeView, x: Any) -> Any:
     flops=5,
 )
 def _mean_variance(t: Any, n: NodeView, x: Any) -> Any:
-    axes = n.attr("axes") or [0, 2, 3]
-    dim = axes[0] if len(axes) == 1 else tuple(axes)
-    spread = x.std(dim=dim, correction=0, keepdim=True)
-    return (x - x.mean(dim=dim, keepdim=True)) / (spread + 1e-9)
+    """Axes that x lacks are left out, and nothing is added to the deviation, as in ONNX
+    Runtime."""
+    rank, given = n.rank(0), n.attr("axes") or [0, 2, 3]
+    axes = [*{axis % rank: axis for axis in given if axis < rank}.values()]
+    over = {"dim": axes[0] if len(axes) == 1 else tuple(axes), "keepdim": True}
+    return (x - x.mean(**over)) / x.std(**over, correction=0)

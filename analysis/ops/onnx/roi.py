@@ -9,6 +9,7 @@ from ..facts.requirements import Corners, IndexOf
 from ..helpers import roi as helpers
 from ..node_view import NodeView
 from ..operands import number
+from ..operands import size as size_of
 from ..registry import OPAQUE, operator
 from .windows import windows
 
@@ -62,9 +63,9 @@ def _max_roi_pool(t: Any, n: NodeView, x: Any, rois: Any) -> Any:
 @operator("MaxUnpool", since=11, mapping=OPAQUE, flops=0)
 def _max_unpool(t: Any, n: NodeView, x: Any, indices: Any, size: Any = None) -> Any:
     w = windows(n, n.attr("kernel_shape"))
-    small = [n.size(0, 2 + i) for i in range(w.axes)]
+    small = n.dims(0)[2:] if size is None else [n.size(0, 2 + i) for i in range(w.axes)]
     around = zip(small, w.stride, w.kernel, w.begin, w.end, strict=True)
-    sizes = tuple((i - 1) * s + k - b - e for i, s, k, b, e in around)
+    sizes = tuple(size_of((i - 1) * s + k - b - e) for i, s, k, b, e in around)
     y = t.helper(helpers.max_unpool)(x, indices, sizes)
     known = None if size is None else n.const(2)
     if size is None or (known is not None and tuple(known[2:]) == sizes):

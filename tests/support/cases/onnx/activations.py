@@ -54,6 +54,7 @@ for _name, _attrs in (
         *spread(-6, 6, *FLOATS),
         *[made for attrs in _attrs for made in _with(**attrs)],
     )
+cases("ThresholdedRelu", case(np.array([np.nan, 2, 1], np.float32)))
 
 
 cases("Celu", *spread(-6, 6), *_with(alpha=0.3), *_with(alpha=2.0))

@@ -82,6 +82,9 @@ cases(
     case([3, 4], np.array([False, True]), axis=1),
     case([3, 4], np.array([False, True, False, True]), axis=-1),
     case([3, 4], np.array([False, True, False, True])),
+    case([3, 4], np.array([False, True, True, True, False]), axis=0),
+    case([2], np.array([True, True, True])),
+    case([3, 4], np.array([[False], [True], [True]]), axis=0),
 )
 
 cases(

@@ -90,4 +90,8 @@ cases(
     case([2, 3, 4, 5]),
     case([2, 3, 4], axes=[1]),
     case([2, 3], axes=[0, 1]),
+    case([2, 3], axes=[-1, 1]),
+    case([4]),
+    case([2, 3, 4]),
+    case(np.array([[1e-9, 3e-9, -1e-9], [2e-9, 5e-9, 0]], np.float32), axes=[1]),
 )

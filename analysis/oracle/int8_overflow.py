@@ -32,6 +32,7 @@ _WEIGHTS = {
     "DynamicQuantizeMatMul": ((1, 3),),
     "MatMulIntegerToFloat": ((1, 5),),
     "DynamicQuantizeLSTM": ((1, 9), (2, 11)),
+    "QAttention": ((1, 7),),
 }
 _HALF = 128
 _PROBE = """<ir_version: 8, opset_import: ["" : 13]>

@@ -33,6 +33,10 @@ NODES = {
         "float[1, 4] x) => (float[1, 1] y)",
         EXACT,
     ),
+    "y = com.microsoft.QAttention<num_heads=1>(x, q, b, one, one)": (
+        "uint8[1, 1, 4] x) => (float[1, 1, 1] y)",
+        EXACT,
+    ),
 }
 
 
@@ -40,7 +44,8 @@ def model_of(node: str) -> onnx.ModelProto:
     return onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["": 17, "com.microsoft": 1]>'
         f"g ({NODES[node][0]} <{ONE}, int8[4, 1] w = {{127, 127, 127, 127}},"
-        f" int8[1, 4, 1] k = {{127, 127, 127, 127}}> {{ {node} }}"
+        f" int8[1, 4, 1] k = {{127, 127, 127, 127}}, float[3] b = {{0, 0, 0}},"
+        f" int8[4, 3] q = {{{', '.join(['127'] * 12)}}}> {{ {node} }}"
     )
 
 

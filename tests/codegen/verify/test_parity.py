@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from io import StringIO
 from pathlib import Path
 
@@ -27,3 +29,6 @@ def test_a_model_in_textual_syntax(tmp_path: Path) -> None:
     printed = StringIO()
     bench(package.path, path, 1, None, Console(file=printed))
     assert "ratio to onnxruntime" in printed.getvalue()
+    own = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "out"]
+    ran = subprocess.run(own, cwd=tmp_path, capture_output=True, text=True)
+    assert "passed" in ran.stdout and ran.returncode == 0, ran.stdout

@@ -442,5 +442,5 @@ def _check_type(kind: onnx.TypeProto, where: str) -> None:
         for dim in tensor.shape.dim:
             if dim.dim_value < -1:
                 raise LoadError(f"{where} has a negative dimension", f"{dim.dim_value}")
-            if dim.dim_value == -1:
-                dim.ClearField("dim_value")
+            if dim.dim_value == -1 or not (dim.dim_param or dim.HasField("dim_value")):
+                dim.Clear()  # open, and a name that is empty is none

@@ -117,6 +117,14 @@ def test_textual_syntax(tmp_path: Path) -> None:
     assert loaded.name == "adder"
 
 
+def test_a_size_whose_name_is_empty_has_none() -> None:
+    made = onnx.parser.parse_model(TEXT)
+    for value in (*made.graph.input, *made.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_param = ""
+    (x,) = load(made).model.graph.inputs
+    assert x.shape is not None and x.shape[0] == ir.SymbolicDim(None)
+
+
 @pytest.mark.parametrize("kind", ["proto", "ir"])
 def test_a_model_in_memory(kind: str) -> None:
     made = model()

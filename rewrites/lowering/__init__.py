@@ -17,8 +17,11 @@ _DOMAINS = {
 }
 _SEARCHES = ("BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch")
 _OPERATORS = {
-    # Of ONNX Runtime, in ONNX's domain.
+    # In ONNX's domain: what they came from is of ONNX Runtime, or of scikit-learn.
+    ("", "CausalConvWithState"): "contrib",
+    ("", "LinearAttention"): "contrib",
     ("", "SimplifiedLayerNormalization"): "contrib",
+    ("", "TfIdfVectorizer"): "ml",
     **{("com.microsoft", search): "search" for search in _SEARCHES},
 }
 

@@ -233,3 +233,9 @@ def test_a_switch_that_is_on_at_one_alone(tmp_path: Path) -> None:
     model.graph.node.append(helper.make_node("Cast", ["q"], ["y"], to=1))
     model.graph.output[0].name = "y"
     check(model, x, tmp_path)
+
+
+def test_classes_of_characters_are_of_ascii(tmp_path: Path) -> None:
+    x = {"x": np.array(["ab_1", "é", "٣", "a b"], object)}
+    model = one_node("RegexFullMatch", 20, x, pattern=r"\w+|\d")
+    assert "(?a)" in check(model, x, tmp_path)

@@ -54,3 +54,17 @@ def test_a_domain_loads_when_a_model_has_it(
 ) -> None:
     expected = {f"{kind}.{name}" for name in packages for kind in ("ops", "lowering")}
     assert loaded(tmp_path, nodes) == expected
+
+
+def test_what_is_of_onnx_loads_by_its_name() -> None:
+    """CountVectorizer alone is a TfIdfVectorizer, which was not known then."""
+    code = """
+from fairhand.analysis import ops
+from fairhand.analysis.ops.registry import OPS
+from fairhand.rewrites import lowering
+core = set(OPS)
+lowering.load_all()
+late = {key for key in OPS if not key[0]} - core
+assert late and late <= set(lowering._OPERATORS), late
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

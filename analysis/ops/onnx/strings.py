@@ -151,6 +151,8 @@ def python_pattern(n: NodeView, pattern: str) -> str:
     for mark in _RE2_ONLY:
         if mark in pattern:
             n.refuse(f"{op} with {mark!r} in its pattern is not supported")
+    if re.search(r"\\[wWdDsSbB]", pattern):
+        pattern = "(?a)" + pattern  # RE2's classes are of ASCII
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")

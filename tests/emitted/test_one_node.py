@@ -239,3 +239,12 @@ def test_classes_of_characters_are_of_ascii(tmp_path: Path) -> None:
     x = {"x": np.array(["ab_1", "é", "٣", "a b"], object)}
     model = one_node("RegexFullMatch", 20, x, pattern=r"\w+|\d")
     assert "(?a)" in check(model, x, tmp_path)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32"])
+def test_whole_numbers_are_resized_and_cut_off(dtype: str, tmp_path: Path) -> None:
+    x = {"a": np.arange(-5, 13).reshape(1, 2, 3, 3).astype(dtype)}
+    twice = {"c": np.array([1, 1, 2, 2], np.float32)}
+    model = one_node("Resize", 19, x, twice, mode="linear")
+    model.graph.node[0].input.insert(1, "")
+    check(model, x, tmp_path)

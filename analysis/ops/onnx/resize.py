@@ -21,7 +21,7 @@ from ...literals import shortest
 from ..facts import cuts, flop_counts, sizes_movement
 from ..helpers import resize as helpers
 from ..node_view import NodeView
-from ..operands import equal, front, size
+from ..operands import converted, equal, front, size
 from ..registry import ONE_TO_MANY, operator
 
 # ---- the places that are read
@@ -204,7 +204,7 @@ def _interpolation(n: NodeView, targets: Sequence[Target]) -> dict[str, Any] | N
     rank = n.rank(0)
     mode = n.attr("mode", "nearest")
     dtype = n.dtype(0)
-    bytes_too = mode == "nearest" and dtype == ir.DataType.UINT8
+    bytes_too = mode == "linear" or (mode == "nearest" and dtype == ir.DataType.UINT8)
     if not 3 <= rank <= 5 or min(target.axis for target in targets) < 2:
         return None
     if not (dtype.is_floating_point() or bytes_too):
@@ -279,8 +279,6 @@ def _is_sure(target: Target) -> bool:
 
 
 def _kernel(t: Any, n: NodeView, mode: str) -> tuple[Any, int]:
-    if not n.is_float(0):
-        n.refuse(f"Resize of {n.dtype(0).name.lower()} in mode {mode} is not supported")
     if mode == "linear":
         return t.helper(helpers.linear_kernel), 1
     kernels = {-0.75: helpers.cubic_kernel, -0.5: helpers.smooth_cubic_kernel}
@@ -380,6 +378,18 @@ def _resize(
     t: Any, n: NodeView, x: Any, roi: Any = None, scales: Any = None, sizes: Any = None
 ) -> Any:
     mode = n.attr("mode", "nearest")
+    if n.is_float(0) or mode == "nearest":
+        return _resized(t, n, mode, x, roi, scales, sizes)
+    if mode != "linear" or n.attr("antialias", 0):
+        n.refuse(f"Resize of {n.dtype(0).name.lower()} in mode {mode} is not supported")
+    # ONNX Runtime computes in float32, and cuts off.
+    made = _resized(t, n, mode, x.float(), roi, scales, sizes)
+    return converted(t, made, n.dtype(0))
+
+
+def _resized(
+    t: Any, n: NodeView, mode: str, x: Any, roi: Any, scales: Any, sizes: Any
+) -> Any:
     coordinates = n.attr("coordinate_transformation_mode", "half_pixel")
     if coordinates not in COORDINATES:
         n.refuse(f"Resize with coordinate mode {coordinates!r} is not supported")

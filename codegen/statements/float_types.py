@@ -77,15 +77,17 @@ class FloatTypes:
                     moving.append(like)
             if like is not None:
                 self._bounds[node] = like
-        if moving and fixed:
-            like = next((v for v in moving if v.const_value is None), moving[0])
+        tensors = [v for v in moving if isinstance(v.type, ir.TensorType)]
+        if tensors and fixed:
+            like = next((v for v in tensors if v.const_value is None), tensors[0])
             for i, value in fixed:
                 if not _follows(node, i):
                     continue
                 self._like[node, i] = like
                 producer = value.producer()
-                if producer is not None and producer.op_type == "Cast":
-                    self.idle |= {producer} if len(value.uses()) == 1 else set()
+                alone = len(value.uses()) == 1 and not value.is_graph_output()
+                if producer is not None and producer.op_type == "Cast" and alone:
+                    self.idle.add(producer)
         if moving or (node.op_type == "CastLike" and not fixed):
             self._known += (v for v in node.outputs if v.dtype == _FLOAT)
         else:

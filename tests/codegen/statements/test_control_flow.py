@@ -369,6 +369,28 @@ def test_strings_that_may_be_collected_in_no_iterations(emitted: Emit) -> None:
         assert found.tolist() == wanted and found.dtype == object
 
 
+def test_floats_made_of_integers_join_sequences_and_are_results(emitted: Emit) -> None:
+    """A list has no type to follow; a result has its own, whatever else reads it."""
+    model = parse("""g (int64[n] i, seq(float[k]) xs, float[n] x)
+        => (seq(float[m]) ys, float[n] a, float[n] b) {
+      a = Cast<to = 1>(i)
+      zero = Constant<value = int64 {0}>()
+      first = SequenceAt(xs, zero)
+      both = SequenceConstruct(a, first)
+      ys = SequenceInsert(both, a, zero)
+      b = Add(a, x)
+    }""")
+    feed = {"i": np.arange(2), "xs": [floats(3)], "x": floats(2)}
+    check(model, emitted(model), feed)
+
+
+def test_a_result_that_is_cast_keeps_its_type(emitted: Emit) -> None:
+    model = parse("""g (int64[n] i, float[n] x) => (float[n] a, float[n] b) {
+      a = Cast<to = 1>(i) b = Add(a, x)
+    }""")
+    check(model, emitted(model), {"i": np.arange(2), "x": floats(2)})
+
+
 def test_a_loop_that_fills_a_sequence(emitted: Emit) -> None:
     model = parse("""g (int64 n, float[2] x) => (seq(float[2]) ys, int64 k) {
         none = SequenceEmpty <dtype = 1> ()

@@ -10,7 +10,6 @@ aside, which are named by their turn.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -187,13 +186,6 @@ def _tensor(given: Any, dtype: torch.dtype | None) -> torch.Tensor:
     return torch.scalar_tensor(given, dtype=dtype or torch.int64)
 
 
-def _rows(tensor: torch.Tensor, dim: int = 0) -> float:
-    """How many there are along an axis, in this run; infinite where nothing tells."""
-    rows: Any = tensor.shape[dim]
-    rows = rows.node.hint if isinstance(rows, torch.SymInt) else rows
-    return math.inf if rows is None else int(rows)
-
-
 def _has_symbols(given: object) -> bool:
     """Whether these are whole numbers or lists of such, symbols among them."""
     if isinstance(given, list | tuple):
@@ -322,8 +314,11 @@ class Recorder(TorchDispatchMode):
             return func(*args)
         if func in (_AT._local_scalar_dense.default, _AT.lift_fresh.default):
             self.followed.append(None)  # what is told again is told of others, too
-        if func is _AT.unbind.int and _rows(*args) > _MOST_ROWS:
-            raise CannotFollow(f"a list is made of more than {_MOST_ROWS} rows")
+        if func is _AT.unbind.int:
+            rows: Any = args[0].shape[(*args, 0)[1]]
+            rows = (rows.node.hint or 0) if isinstance(rows, torch.SymInt) else rows
+            if rows > _MOST_ROWS:
+                raise CannotFollow(f"a list is made of more than {_MOST_ROWS} rows")
         if func is _AT._local_scalar_dense.default:
             number = self._number(args[0])
             if number is not None:

@@ -204,10 +204,10 @@ def _interpolation(n: NodeView, targets: Sequence[Target]) -> dict[str, Any] | N
     rank = n.rank(0)
     mode = n.attr("mode", "nearest")
     dtype = n.dtype(0)
-    bytes_too = mode == "linear" or (mode == "nearest" and dtype == ir.DataType.UINT8)
+    whole_too = mode == "linear" or (mode == "nearest" and dtype == ir.DataType.UINT8)
     if not 3 <= rank <= 5 or min(target.axis for target in targets) < 2:
         return None
-    if not (dtype.is_floating_point() or bytes_too):
+    if not (dtype.is_floating_point() or whole_too):
         return None
     sampling = _sampling(n, mode, rank, targets)
     extent = _extent(n, targets)

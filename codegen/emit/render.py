@@ -41,7 +41,7 @@ def render_python(template: str, **values: Any) -> str:
     return formatted(render_page(template, **values), template)
 
 
-@lru_cache(maxsize=64)  # session.py and engines.py are the same for many models
+@lru_cache(maxsize=1024)  # the parts of runtime files are those of many packages
 def formatted(text: str, template: str) -> str:
     """Python in black's format; FairhandError where it is not valid."""
     try:

@@ -19,12 +19,13 @@ def put_together(
 ) -> str:
     """One Python file of what is picked."""
     found = picked(files, names, given)
-    parts = [
+    head = [
         f'"""{docstring}"""',
         "from __future__ import annotations",
         "\n".join(found.imports),
         "\n".join(found.constants),
-        *found.definitions,
-        *found.tables,
     ]
-    return formatted("\n\n".join(parts), "templates/runtime")
+    # Each by itself, since most definitions are those of other packages too.
+    parts = ["\n\n".join(head), *found.definitions, "\n\n".join(found.tables)]
+    texts = (formatted(part, "templates/runtime").rstrip() for part in parts if part)
+    return "\n\n\n".join(texts) + "\n"

@@ -85,12 +85,16 @@ def take_decided(model: ir.Model, shapes: ShapeFacts) -> int:
         out, taken = node.outputs[0], _taken(node, places)
         if taken is None or out.is_graph_output() or not out.uses():
             continue
+        dims = shapes.dims
         others = [x for x in node.inputs if x is not taken and x is not None]
-        if all(_is_within(shapes.dims(x), shapes.dims(taken)) for x in others):
+        wider = [x for x in others if not _is_within(dims(x), dims(taken))]
+        widest = [x for x in wider if all(_is_within(dims(y), dims(x)) for y in wider)]
+        if not wider:
             became_constants(model, [node])
             out.replace_all_uses_with(taken)
-        elif len(others) == 1:
-            _become(node, "Expand", taken, _made(node, "Shape", others[0]))
+        elif widest:
+            _become(node, "Expand", taken, _made(node, "Shape", widest[0]))
+            node.resize_inputs(2)
         else:
             continue
         found += 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..language.operators.attention import Attention
 from ..language.operators.elementwise import And, Where
 from ..language.operators.movement import Expand
@@ -12,17 +14,24 @@ from .attention_operands import fits_scores
 
 
 # Where the numbers stand in two of the three samples' axes.
-def _attention_of(law: Law, mask: Term, fitting: Term) -> tuple[Term, Term]:
-    """Attention with a mask, and with one of other axes that fits as well."""
+def _attention_of(
+    law: Law, mask: Term, fitting: Term | None, **scores: Any
+) -> tuple[Term, Term]:
+    """Attention with a mask, and with another that fits as well, or none.
+
+    `scores` says what queries and keys are.
+    """
     b, h, s, t, d, e = (law.int(name, 0) for name in "bhstde")
-    q = law.shaped("q", b, h, s, d, extended=True)
-    k = law.shaped("k", b, h, t, d, extended=True)
+    q = law.shaped("q", b, h, s, d, **scores)
+    k = law.shaped("k", b, h, t, d, **scores)
     v = law.shaped("v", b, h, t, e, extended=True)
     scale = law.real("scale")
-    fits_scores(law, fitting, (b, h, s, t))
+    fits_scores(law, fitting or mask, (b, h, s, t))
     left, right = (
         Attention(q, k, v, m, scale=scale, causal=0) for m in (mask, fitting)
     )
+    if law.mutant("other_queries"):
+        right = Attention(k, k, v, fitting, scale=scale, causal=0)
     return left, right
 
 
@@ -35,11 +44,16 @@ def attention_mask_expanded(law: Law) -> None:
     """Attention(q, k, v, Expand(m)) = Attention(q, k, v, m)"""
     m = law.tensor("m", 4, extended=True)
     expanded = Expand(m, shape=law.sizes("z", 4))
-    left, right = _attention_of(law, expanded, m)
-    if law.mutant("no_mask"):
-        assert isinstance(right, Apply)
-        _, k, v, _ = right.node.inputs
-        right = Attention(k, k, v, m, **right.node.parameters)
+    left, right = _attention_of(law, expanded, m, extended=True)
+    law.rewrite(left, right)
+
+
+@rule("masks", samples=[dict(SHAPES, m=[], z=[2, 3, 4, 5])], measure="flops")
+def attention_mask_of_zeros(law: Law) -> None:
+    """Attention(q, k, v, Expand(0)) = Attention(q, k, v)"""
+    zero = law.filled("m", 4, 0, kinds="float")
+    expanded = Expand(zero, shape=law.sizes("z", 4))
+    left, right = _attention_of(law, expanded, None, kinds="float")
     law.rewrite(left, right)
 
 
@@ -67,5 +81,6 @@ def where_expanded_condition(law: Law) -> None:
 RULES: list[Rule] = [
     true_and_enlarging,
     where_expanded_condition,
+    attention_mask_of_zeros,
     attention_mask_expanded,
 ]

@@ -335,3 +335,22 @@ def test_a_mask_is_not_enlarged_for_an_open_batch() -> None:
     model = load(onnx.parser.parse_model(text)).model
     simplify(model)
     assert [n.op_type for n in model.graph] == ["Where", "Attention"]
+
+
+@pytest.mark.parametrize("kept", ["1.0", "mask"])
+def test_a_mask_that_keeps_all_keys_goes(kept: str) -> None:
+    """PyTorch's exporter writes one where the caller of a network has none."""
+    text = """<ir_version: 10, opset_import: ["": 23]> net (float[b,2,5,4] q,
+        float[b,2,5,4] k, float[b,2,5,4] v, float[b,5] mask) => (float[b,2,5,4] y)
+        <int64[1] five = {5}, int64[2] at = {1, 2}, float one = {1.0},
+        float zero = {0.0}, float low = {-3.4e38}> {
+        batch = Shape<start = 0, end = 1> (q)
+        sizes = Concat<axis = 0> (batch, five) ones = Expand (KEPT, sizes)
+        kept = Cast<to = 9> (ones) m = Unsqueeze (kept, at)
+        added = Where (m, zero, low) y = Attention (q, k, v, added) }"""
+    text = text.replace("KEPT", kept.replace("1.0", "one"))
+    model = load(onnx.parser.parse_model(text)).model
+    simplify(model)
+    found = [n.op_type for n in model.graph]
+    assert (found == ["Attention"]) is (kept == "1.0"), found
+    assert len(model.graph[-1].inputs) == (3 if kept == "1.0" else 4)

@@ -10,7 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
+
+# No test is timed.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 # A test that finds what an earlier one wrote tests nothing.
 os.environ["FAIRHAND_CACHE"] = ""

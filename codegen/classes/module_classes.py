@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ...analysis.ops.module_form import ModuleForm
 from ...analysis.spelling.expr import TORCH_DTYPES, render, spell
-from ..ir.assignment import Assignment
+from ..ir.assignment import Assignment, Readers, readers_of
 from ..ir.identifiers import attribute, class_name, shared_name, unused
 from ..ir.module_call import ModuleCall
 from ..ir.naming import CLASSES, first_name
@@ -62,6 +63,11 @@ class ClassTable:
         for member in found:
             member.attr = self._stems.get((call, member.attr), member.attr)
         return found
+
+    @cached_property
+    def readers(self) -> Readers:
+        """The steps of all bodies that read each value."""
+        return readers_of(self.root_call.steps())
 
     def hint(self, call: ModuleCall) -> str:
         """What the class of a call is called in the file, or after its path."""

@@ -46,7 +46,7 @@ from ..ir.naming import (
 )
 from ..ir.package_plan import shape_text
 from ..ir.statement_tree import Statement, flat, reads
-from ..modules.members import member_name
+from ..modules.members import looked_up, member_name
 from .loops.rounds import Lists, Rounds
 from .roles import ORDINALS, PARTED, PUT_TOGETHER, role, viewed
 
@@ -294,11 +294,18 @@ class Naming:
                 self._note_callee(found, node.operands[1:], made)
 
     def _note_callee(
-        self, block: ModuleRef, given: Sequence[Expr], made: list[str]
+        self, block: ModuleRef, operands: Sequence[Expr], made: list[str]
     ) -> None:
         call = block.call
-        pairs = zip(call.inputs, given, strict=False)
-        outer = [self.called(x.value if isinstance(x, Ref) else v) for v, x in pairs]
+        pairs = zip(call.inputs, operands, strict=False)
+        outer = [
+            (
+                self.called(x.value)
+                if isinstance(x, Ref)
+                else self.wishes.get(v) or self.called(v)
+            )
+            for v, x in pairs
+        ]
         own = outer and f"self.{outer[0]}" in self.texts.values()
         if outer and (own or self.classes.counts.get(call, 1) > 1):
             outer[0] = ""  # one class for calls on different values; or after its maker
@@ -318,6 +325,14 @@ class Naming:
                 operands = statement.expr.operands[1:4]
                 for operand, role in zip(operands, "qkv", strict=False):
                     self.note_role(operand, role, made, several)
+
+    def note_indices(self, statements: Iterable[Statement]) -> None:
+        """What comes to an embedding is called after it, where nothing else tells."""
+        made = [s for s in statements if not s.kind and not s.result]
+        whole = [t for s in made for t in s.targets if t is not None and is_whole(t)]
+        for target in whole:
+            if word := looked_up(target, self.classes.readers, counted=False):
+                self.wishes.setdefault(target, word)
 
     def note_role(
         self,

@@ -191,6 +191,7 @@ class BodyWriter(Inlining):
                 self.kept |= {v for values in rounds.levels for v in values}
         self.kept |= self.lists.collected
         self.note_attention(flat(statements))
+        self.note_indices(flat(statements))
         return statements
 
     def _goes_on(self, value: ir.Value, makers: Makers) -> bool:

@@ -336,7 +336,8 @@ def _number(wishes: list[tuple[Any, str, int | None]]) -> list[Attribute]:
     for attr, entries in lists.items():
         entries.sort(key=lambda entry: entry[0])
         for i, (_, what) in enumerate(entries):
-            members[id(what)] = Attribute(attr, i if len(entries) > 1 else None, what)
+            listed = len(entries) > 1 or isinstance(what, ModuleCall)
+            members[id(what)] = Attribute(attr, i if listed else None, what)
     ordered: dict[str, list[Attribute]] = {}
     for what, _, _ in wishes:
         member = members[id(what)]
@@ -494,8 +495,8 @@ def _tensor_role(value: ir.Value, readers: Readers) -> str:
 
 
 def _read_as(value: ir.Value, readers: Readers) -> str:
-    if looked_up := _looked_up(value, readers):
-        return looked_up
+    if ids := looked_up(value, readers):
+        return ids
     uses = ((_used_as(value, reader), reader) for reader in readers.get(value, ()))
     role, reader = next((use for use in uses if use[0]), ("", None))
     if role != "bias" or reader is None:
@@ -517,9 +518,9 @@ def _takes_attention(step: Assignment, readers: Readers) -> bool:
     return True
 
 
-def _looked_up(value: ir.Value, readers: Readers) -> str:
-    """Of indices that come to an embedding, as they are or moved about: token_type_ids
-    for token_type_embeddings."""
+def looked_up(value: ir.Value, readers: Readers, counted: bool = True) -> str:
+    """Of indices that come to an embedding, as they are, moved about or, if `counted`,
+    by arithmetic: token_type_ids for token_type_embeddings."""
     todo, seen = [value], {value}
     for one in todo:
         if one.dtype is None or not one.dtype.is_integer():
@@ -530,6 +531,8 @@ def _looked_up(value: ir.Value, readers: Readers) -> str:
                 word = step.path.rpartition(".")[2]
                 if (kind := _EMBEDDED.sub("", word)) not in ("", word):
                     return f"{kind.removesuffix('s')}_ids"
+            elif isinstance(step.expr, Binary) and not counted:
+                continue
             elif step.form is None and next(read, None) is one:
                 made = [y for y in step.outputs if y is not None and y not in seen]
                 todo += made

@@ -14,6 +14,7 @@ import sympy
 
 from ...analysis.errors import Unsupported
 from ...analysis.graph.dims import Dim
+from ...analysis.graph.element_types import is_whole
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.spelling.expr import (
     DeviceOf,
@@ -21,7 +22,9 @@ from ...analysis.spelling.expr import (
     Expr,
     Leaf,
     Literal,
+    Name,
     Ref,
+    callee,
     leaves,
     substitute,
 )
@@ -29,6 +32,8 @@ from ..ir.annotations import annotation, device_argument
 from ..ir.assignment import Assignment, LayerRef
 from ..ir.module_call import ModuleCall
 from ..ir.size_expr import dim_expr
+
+_FILLS = {f"torch.{x}": Name(f"torch.{x}_like") for x in ("zeros", "ones", "full")}
 
 
 def settle_dimensions(
@@ -51,6 +56,7 @@ def _settle(
     for child in call.calls():
         needed = _settle(child, shapes)
         child.size_args = [x if isinstance(x, Leaf) else DimOf(x) for x in needed]
+    _fill_like_arguments(call, shapes)
     sources = _sources(call, shapes)
     anchor = _on_the_device(call)
     device = device if anchor is None else anchor.device
@@ -99,6 +105,20 @@ def _settle(
     call.ints = [*bound.values(), *passed.values()]
     call.sizes = [*passed.values(), *asked]
     return [*passed, *asked.values()]
+
+
+def _fill_like_arguments(call: ModuleCall, shapes: ShapeFacts) -> None:
+    """torch.zeros_like(input_ids), for zeros of an argument's sizes and type."""
+    whole = [value for value in call.inputs if is_whole(value)]
+    for step in call.contents():
+        made = _FILLS.get(callee(step.expr)) if isinstance(step, Assignment) else None
+        if made is None or not is_whole(step.outputs[0]):
+            continue
+        dims, dtype = shapes.dims(step.outputs[0]), step.outputs[0].dtype
+        like = [x for x in whole if x.dtype == dtype and shapes.dims(x) == dims]
+        if like and dims and not all(isinstance(n, int) for n in dims):
+            numbers = [x for x in step.expr.operands[2:3] if isinstance(x, Literal)]
+            step.expr = made(Ref(like[0]), *numbers)
 
 
 def _counts(call: ModuleCall) -> dict[Dim, int]:

@@ -46,11 +46,13 @@ class BertEmbeddings(nn.Module):
 
     def forward(self, input_ids: Tensor) -> Tensor:
         seq = input_ids.shape[1]
-        ids = self.position_ids[:, :seq]
-        x = self.token_type_ids.gather(1, ids).expand(input_ids.shape[0], seq)
+        position_ids = self.position_ids[:, :seq]
+        token_type_ids = self.token_type_ids.gather(1, position_ids).expand(
+            input_ids.shape[0], seq
+        )
         word_embeddings = self.word_embeddings(input_ids)
-        token_type_embeddings = self.token_type_embeddings(x)
-        position_embeddings = self.position_embeddings(ids)
+        token_type_embeddings = self.token_type_embeddings(token_type_ids)
+        position_embeddings = self.position_embeddings(position_ids)
         return self.LayerNorm(
             word_embeddings + token_type_embeddings + position_embeddings
         )

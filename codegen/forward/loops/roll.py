@@ -261,6 +261,8 @@ class Roller:
         if not rounds.begins or not begins.isdisjoint(read):
             return False
         variables = {s.variable for r in self.loops.values() for s in r.states}
+        if rounds.is_whole and begins <= makers.keys():
+            return True
         return len(rounds.body) > 1 or all(
             value in variables or self.goes_on(value, makers) for value in begins
         )

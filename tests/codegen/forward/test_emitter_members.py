@@ -117,6 +117,44 @@ def test_a_list_of_one_is_written_as_a_list(tmp_path: Path) -> None:
     assert "self.heads = nn.ModuleList([nn.Linear(8, 4)])" in text
 
 
+def test_blocks_of_a_list_stay_a_list_and_are_gone_through(tmp_path: Path) -> None:
+    """As the stages of hierarchical transformers have them, one of depth 1."""
+    g = Traced(x=["batch", 8])
+    x = "x"
+    for i, depth in enumerate((1, 2)):
+        with g.module(f"stages.{i}", "Stage"):
+            x = g("Tanh", g.fc(x, "down", 8, 8))
+            for j in range(depth):
+                with g.module(f"blocks.{j}", "Block"):
+                    y = g.fc(g("Relu", g.fc(x, "fc1", 8, 12)), "fc2", 12, 8)
+                    x = g("Add", x, y)
+            x = g("Tanh", x)
+    fairhand.compile(g.model(y=x), tmp_path / "net")
+    text = (tmp_path / "net" / "model.py").read_text()
+    assert "self.blocks = nn.ModuleList([Block()])" in text
+    assert "        for block in self.blocks:\n            x = block(x)" in text
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32"])
+def test_indices_of_an_embedding_are_called_after_it(
+    dtype: str, tmp_path: Path
+) -> None:
+    g = Traced(ids=("int64", ["batch", "seq"]))
+    sizes = g("Shape", "ids")
+    zero = numpy_helper.from_array(np.zeros(1, dtype))
+    kinds = g("ConstantOfShape", sizes, value=zero)
+    with g.module("embeddings", "Embeddings"):
+        found = []
+        for name, given in (("word", "ids"), ("kind", kinds)):
+            with g.module(f"{name}_embeddings", "Embedding"):
+                found.append(g("Gather", g.param("weight", 9, 8), given))
+        x = g("Tanh", g("Add", *found))
+    fairhand.compile(g.model(y=g("Relu", g.fc(x, "head", 8, 8))), tmp_path / "net")
+    text = (tmp_path / "net" / "model.py").read_text()
+    assert "kind_ids: Tensor" in text
+    assert ("torch.zeros_like(ids)" in text) is (dtype == "int64"), text
+
+
 def test_a_layer_that_is_used_twice_is_one_member(emitted: Emit) -> None:
     g = Graph(x=["batch", 8])
     y = g("Relu", g.linear("x", "fc", 8, 8, at="fc"))

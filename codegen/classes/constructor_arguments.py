@@ -235,7 +235,8 @@ def _law(wanted: _Group, base: _Group) -> str:
         for factor in _FACTORS if len(wanted.labels) <= _MOST_PLACES else ():
             if all(a == factor * b for a, b in pairs):
                 return f"{factor} * {{}}"
-    if "channels" not in meanings and unlikely and all(a == b * b for a, b in pairs):
+    plain = not {"channels", *_KERNEL}.intersection(meanings)
+    if plain and unlikely and all(a == b * b for a, b in pairs):
         return "{} ** 2"
     return ""
 

@@ -17,7 +17,7 @@ from ..ir.naming import CLASSES, first_name
 from ..modules.members import Attribute, ConstructorValue, assign_members
 from ..modules.sequential import is_chain
 from .bodies import columns_of, in_runs, repeated_lines, stored_shape
-from .constructor_arguments import Parameter, parameters
+from .constructor_arguments import Parameter, parameters, plain_size
 from .generalise import generalise
 from .twin_names import Twin, names_apart
 
@@ -134,9 +134,12 @@ class ClassTable:
             self._name(cls, _class_wish(calls), calls)
         varying = self.varying(calls)
         labels: dict[int, str] = {}
-        # Attributes of its own first: size1 is self.size1.
+        sizes = [plain_size(parameter.wish) for parameter in varying]
+        # Attributes of its own first: size1 is self.size1, where there is another.
         for parameter in sorted(varying, key=lambda p: (p.wish == "size", p.columns)):
-            labels[id(parameter)] = unused(parameter.wish, labels.values())
+            one = sizes.count("size") == 1
+            wish = plain_size(parameter.wish) if one else parameter.wish
+            labels[id(parameter)] = unused(wish, labels.values())
         for parameter in varying:
             label = labels[id(parameter)]
             cls.parameters.append(label)

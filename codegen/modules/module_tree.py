@@ -28,7 +28,15 @@ from ..ir.naming import last_word
 from ..statements.group_by_scope import group_blocks
 from .members import PLACE, tensor_path
 from .plain_layers import enter_plain_layers
-from .sequential import Place, deep_places, is_list, is_row, is_shallow, owns
+from .sequential import (
+    Place,
+    deep_places,
+    enter_lists,
+    is_list,
+    is_row,
+    is_shallow,
+    owns,
+)
 
 # A parameter up to this size is stored once per module that uses it, as the original
 # program did before an exporter merged equal arrays; larger ones are passed along.
@@ -51,6 +59,8 @@ def make_tree(
     root = ModuleCall("", items=group_blocks(steps, faithful, cache=cache))
     if plain:
         enter_plain_layers(root, results, faithful)
+    if not faithful:
+        enter_lists(root)
     _simplify(root, faithful, set(deep_places(root)))
     _separate_clashing(root)
     _peel(root)
@@ -157,6 +167,8 @@ def _keep_or_dissolve(call: ModuleCall) -> list[Item]:
     constants = {v.name for s in call.steps() if s.form is None for v in _constants(s)}
     if len(call.items) == 1 and isinstance(call.items[0], ModuleCall):
         inner = call.items[0]
+        if call.hint and not inner.hint and is_row(inner):
+            return [call]  # a module that has a list, and no more
         inner.path = call.path
         return [inner]
     left = len(items) == 1 and all(last_word(n) == "bias" for n in constants)

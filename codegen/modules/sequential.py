@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import onnx_ir as ir
 
@@ -88,6 +88,44 @@ def deep_places(holder: ModuleCall) -> Iterator[Place]:
         ):
             yield where
         yield from deep_places(call)
+
+
+def enter_lists(root: ModuleCall) -> None:
+    """Lists of modules that are called one after the other become calls of their own,
+    where modules of one class have them in several lengths: they may be one class
+    then, which is told how many."""
+    found: dict[Place, list[tuple[ModuleCall, list[ModuleCall]]]] = {}
+    for holder in filter(lambda call: call.hint, root.all_calls()):
+        rows: dict[str, list[ModuleCall]] = {}
+        for call in holder.calls():
+            rows.setdefault(call.path.rpartition(".")[0], []).append(call)
+        for path, row in rows.items():
+            where = holder.hint, path.removeprefix(f"{holder.path}.")
+            members = [x for x in holder.contents() if x.path.startswith(f"{path}.")]
+            numbers = [x.path.rpartition(".")[2] for x in members]
+            listed = numbers == [*map(str, range(len(row)))] and "." not in where[1]
+            if path != holder.path and members == row and listed and _follow(row):
+                found.setdefault(where, []).append((holder, row))
+    for held in found.values():
+        for holder, row in held if len({len(row) for _, row in held}) > 1 else ():
+            at = holder.items.index(row[0])
+            path = row[0].path.rpartition(".")[0]
+            if holder.items[at : at + len(row)] == row:
+                holder.items[at : at + len(row)] = [ModuleCall(path, items=[*row])]
+
+
+def _follow(row: Sequence[ModuleCall]) -> bool:
+    """Whether each is given what the one before makes, and nothing else is."""
+    made: set[ir.Value | None] = set()
+    for i, call in enumerate(row):
+        own = {out for step in call.steps() for out in step.outputs}
+        read = {
+            v for step in call.steps() for v in step.reads() if v.const_value is None
+        } - own
+        if len(read) != 1 or (i and not read <= made):
+            return False
+        made = own
+    return True
 
 
 def is_shallow(holder: ModuleCall, call: ModuleCall, deep: set[Place]) -> bool:

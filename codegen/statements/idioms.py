@@ -8,7 +8,7 @@ in which it takes it: q, k, v.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
@@ -16,7 +16,7 @@ from ...analysis.graph.dims import Dim
 from ...analysis.graph.parameters import is_parameter
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.ops.operands import dim_keyword, equal, shown
-from ...analysis.spelling.expr import Name, Ref, callees
+from ...analysis.spelling.expr import Name, Ref, callee, callees
 from ..ir.assignment import Assignment, readers_of
 from .combine import FLOATS, Flow, axis_of, does, normalized, repeated, size_of, without
 from .rotary import Rotations, moves
@@ -43,6 +43,7 @@ def spell_idioms(
     steps = _unbound(steps, shapes)
     steps = _Rolls(steps, shapes, results).run()
     steps = _picked_by_column(steps, shapes)
+    steps = _single_heads(steps, shapes, results)
     _note_masks(steps)
     return _queries_first(steps, results)
 
@@ -299,6 +300,44 @@ def _picked_by_column(steps: list[Assignment], shapes: ShapeFacts) -> list[Assig
             step.expr = Ref(table)[Ref(numbers)]
             gone[column] = step
     return without(steps, gone)
+
+
+# ---- q.unflatten(2, (1, 16)).transpose(1, 2)
+
+
+def _single_heads(
+    steps: list[Assignment], shapes: ShapeFacts, results: set[ir.Value]
+) -> list[Assignment]:
+    """What attends with one head, as others of the network do with several: they may be
+    one class. The first stages of hierarchical transformers have one."""
+    attends = {s for s in steps if callee(s.expr) == "F.scaled_dot_product_attention"}
+    ranks = {s: shapes.dims(s.outputs[0]) or () for s in attends}
+    heads = {dims[1] for dims in ranks.values() if len(dims) == 4}
+    if len(heads) < 2:
+        return steps
+    flow, users = Flow(steps, results), readers_of(steps)
+    changed: dict[Assignment, list[Assignment]] = {}
+    for step in (s for s in attends if len(ranks[s]) == 4 and ranks[s][1] == 1):
+        for value in step.reads()[:3]:
+            made, wide = flow.only(value), shapes.dims(value) or ()
+            flat = (
+                shapes.dims(made.reads()[0]) if made and len(made.reads()) == 1 else ()
+            )
+            if made and flat == (*wide[:1], *wide[2:]) and isinstance(wide[3], int):
+                between = ir.Value(name=f"{value.name}_heads", type=value.type)
+                apart = Ref(made.reads()[0]).unflatten(2, (1, wide[3]))
+                changed[made] = [
+                    replace(made, outputs=(between,), expr=apart),
+                    replace(made, expr=Ref(between).transpose(1, 2), absorbed=()),
+                ]
+        (out, *_), (last, *more) = step.outputs, users.get(step.outputs[0], [None])
+        if last and not more and out and _loses(last, 1, 4, shapes):
+            between = ir.Value(name=f"{out.name}_heads", type=out.type)
+            changed[last] = [
+                replace(last, outputs=(between,), expr=Ref(out).transpose(1, 2)),
+                replace(last, expr=Ref(between).flatten(2), absorbed=()),
+            ]
+    return [new for step in steps for new in changed.get(step, [step])]
 
 
 # ---- mask = ...

@@ -7,7 +7,7 @@ from typing import Any
 from ..language.operators.attention import Attention
 from ..language.operators.elementwise import And, Where
 from ..language.operators.movement import Expand
-from ..language.pattern import Apply, Term
+from ..language.pattern import Term
 from ..language.rule import Law, Rule, rule
 from ..language.terms import sizes_of
 from .attention_operands import fits_scores

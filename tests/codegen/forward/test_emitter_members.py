@@ -6,6 +6,7 @@ Every model is compiled with verification, so that none of this is wrong code.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -133,6 +134,35 @@ def test_blocks_of_a_list_stay_a_list_and_are_gone_through(tmp_path: Path) -> No
     text = (tmp_path / "net" / "model.py").read_text()
     assert "self.blocks = nn.ModuleList([Block()])" in text
     assert "        for block in self.blocks:\n            x = block(x)" in text
+
+
+def stages(heads: tuple[int, ...]) -> onnx.ModelProto:
+    """Blocks of attention in stages of depth 1, 2, ..., each with more heads."""
+    g = Traced(x=["batch", 6, 8])
+    x = "x"
+    for i, n in enumerate(heads):
+        with g.module(f"stages.{i}", "Stage"):
+            x = g("Tanh", g.fc(x, "down", 8, 8))
+            for j in range(i + 1):
+                with g.module(f"blocks.{j}", "Block"):
+                    q, k, v = (
+                        g.split_heads(g.fc(x, name, 8, 8), n, 8 // n) for name in "qkv"
+                    )
+                    y = g.join_heads(g.attend(q, k, v, (8 / n) ** -0.5), 8)
+                    x = g("Add", x, g.fc(y, "out", 8, 8))
+            x = g("Tanh", x)
+    return g.model(y=x)
+
+
+@pytest.mark.parametrize("heads", [(2, 4, 4), (1, 2, 4)])
+def test_depths_and_heads_are_told_to_one_class(
+    heads: tuple[int, ...], tmp_path: Path
+) -> None:
+    fairhand.compile(stages(heads), tmp_path / "net")
+    text = (tmp_path / "net" / "model.py").read_text()
+    assert re.findall(r"^class (\w+)", text, re.MULTILINE) == ["Block", "Stage", "Net"]
+    assert "nn.Sequential(*(Block(heads, head_dim) for _ in range(depth)))" in text
+    assert "unflatten(2, (self.heads, self.head_dim))" in text
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32"])

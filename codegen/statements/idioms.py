@@ -311,7 +311,7 @@ def _single_heads(
     """What attends with one head, as others of the network do with several: they may be
     one class. The first stages of hierarchical transformers have one."""
     attends = {s for s in steps if callee(s.expr) == "F.scaled_dot_product_attention"}
-    ranks = {s: shapes.dims(s.outputs[0]) or () for s in attends}
+    ranks = {s: _dims(s, shapes) or () for s in attends}
     heads = {dims[1] for dims in ranks.values() if len(dims) == 4}
     if len(heads) < 2:
         return steps

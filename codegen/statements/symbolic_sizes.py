@@ -111,14 +111,16 @@ def _fill_like_arguments(call: ModuleCall, shapes: ShapeFacts) -> None:
     """torch.zeros_like(input_ids), for zeros of an argument's sizes and type."""
     whole = [value for value in call.inputs if is_whole(value)]
     for step in call.contents():
-        made = _FILLS.get(callee(step.expr)) if isinstance(step, Assignment) else None
-        if made is None or not is_whole(step.outputs[0]):
+        if not isinstance(step, Assignment) or callee(step.expr) not in _FILLS:
             continue
-        dims, dtype = shapes.dims(step.outputs[0]), step.outputs[0].dtype
-        like = [x for x in whole if x.dtype == dtype and shapes.dims(x) == dims]
+        (out,) = step.outputs
+        dims = shapes.dims(out) if out is not None and is_whole(out) else None
+        like = [
+            x for x in whole if out and (x.dtype, shapes.dims(x)) == (out.dtype, dims)
+        ]
         if like and dims and not all(isinstance(n, int) for n in dims):
             numbers = [x for x in step.expr.operands[2:3] if isinstance(x, Literal)]
-            step.expr = made(Ref(like[0]), *numbers)
+            step.expr = _FILLS[callee(step.expr)](Ref(like[0]), *numbers)
 
 
 def _counts(call: ModuleCall) -> dict[Dim, int]:

@@ -164,7 +164,8 @@ class BodyWriter(Inlining):
         places: dict[object, tuple[str, int]] = {}
         sizes: Counter[str] = Counter()
         owned = [member for member in self.cls.members if member.index is not None]
-        for member in owned:
+        alone = {attr for attr, n in Counter(m.attr for m in owned).items() if n == 1}
+        for member in (m for m in owned if m.attr not in alone):
             form = member.what.form if isinstance(member.what, Assignment) else None
             places[(form and id(form)) or member.what] = member.attr, member.index or 0
             sizes[member.attr] += 1

@@ -96,7 +96,7 @@ class Places:
         self, size: SizeName, plain: Callable[[Any], Size], integer: Callable[..., Any]
     ) -> None:
         self.size, self.plain, self.integer = size, plain, integer
-        self._memories: dict[int, Memory] = {}  # by the keys of memories
+        self.memories: dict[int, Memory] = {}  # by the keys of memories
         self._keys = itertools.count()
 
     def key(self, tensor: torch.Tensor) -> int:
@@ -140,13 +140,13 @@ class Places:
             space = View(tuple(there[i] for i in order), 0)
             made = Memory(name, tensor.dtype)
             made = copied(made.opposite if denied else made, space, self.text)
-        self._memories[self.key(tensor)] = made
+        self.memories[self.key(tensor)] = made
 
     def write(self, tensor: torch.Tensor, name: str) -> None:
         """A tensor's memory was written to, by a call of that name."""
         old = self.memory(tensor)
         changed = digest(name, "written", old.name, self.place(tensor))
-        self._memories[self.key(tensor)] = Memory(changed, old.dtype)
+        self.memories[self.key(tensor)] = Memory(changed, old.dtype)
 
     def moved(
         self, func: Any, args: Sequence[Any], kwargs: Any, made: torch.Tensor
@@ -173,7 +173,7 @@ class Places:
             return False
         there = row_major([self.plain(size) for size in made.shape])
         space = View(tuple(there[i] for i in order), 0)
-        self._memories[self.key(made)] = copied(moved, space, self.text)
+        self.memories[self.key(made)] = copied(moved, space, self.text)
         return True
 
     def _picked(self, func: Any, args: Sequence[Any], made: torch.Tensor) -> bool:
@@ -207,7 +207,7 @@ class Places:
         x, *counts = ((self.memory(t), self.seen_by(t)) for t in (source, *indices))
         found = indexed(x, counts, sizes, self.text, self._needs)
         if found is not None:
-            self._memories[self.key(made)] = found
+            self.memories[self.key(made)] = found
         return found is not None
 
     def _needs(self, low: Size, high: Size) -> bool:
@@ -228,7 +228,7 @@ class Places:
             elif real.numel() <= _FEW:
                 held = numbers(values, self.text)
             if held is not None:
-                self._memories[self.key(tensor)] = held
+                self.memories[self.key(tensor)] = held
 
     def numbers(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """What a tensor holds, if that is known."""
@@ -342,7 +342,7 @@ class Places:
 
     def memory(self, tensor: torch.Tensor) -> Memory:
         """The memory that a tensor looks at. Raises CannotFollow for an unknown one."""
-        return self._memories[self.key(tensor)]
+        return self.memories[self.key(tensor)]
 
     def place(self, tensor: torch.Tensor) -> tuple[object, ...]:
         """Where a tensor looks, and how it reads what is there."""

@@ -346,7 +346,7 @@ class Recorder(TorchDispatchMode):
         made = compute() if made is None else made
         call = self._enter(*how, calls, args[0] if is_new else made, is_new)
         if call:
-            self.calls.append(Recorded(str(func), call, self._caller(), shown))
+            self.calls.append(Recorded(str(func), call, self.caller(), shown))
         return made
 
     def _is_own(self, tensor: Any, *others: Any) -> bool:
@@ -403,7 +403,7 @@ class Recorder(TorchDispatchMode):
         for i, result in enumerate(made):
             self.memory.claim(result)
             self.memory.enter(result, digest(call.name, i))
-        self.calls.append(Recorded(str(func), call.name, self._caller(), shown))
+        self.calls.append(Recorded(str(func), call.name, self.caller(), shown))
         return made
 
     def _calls(
@@ -459,9 +459,8 @@ class Recorder(TorchDispatchMode):
             ones = [equal(self.plain(size), 1) for size in own]
             if len(shape) > one.dim() or any(ones):
                 sizes = zip(own, shape, ones, strict=True)
-                wide = one.expand([n if is_one else m for m, n, is_one in sizes])
-                self.memory.claim(wide, [one])
-                one = wide
+                wide = [n if is_one else m for m, n, is_one in sizes]
+                one = self.again.stretched(one, wide)
             found[key] = Opposite(one) if isinstance(value, Opposite) else one
         return found
 
@@ -544,7 +543,7 @@ class Recorder(TorchDispatchMode):
                 for tensor in tensors_in(given):
                     yield i, tensor
 
-    def _caller(self) -> int:
+    def caller(self) -> int:
         """The line of the source that is running."""
         frame, line = sys._getframe(2), 0
         while frame is not None:

@@ -9,9 +9,11 @@ sizes that those of its operands don't tell, is followed each time. So is one th
 leaves an operand's look another, does something that no operator says, is given what
 isn't listed here, wants gradients, or stands under another mode than the recorder's.
 
-So names never come from here: operators that are told again are named as those that
-are followed, by the operands of this call and by what is in their memories now, and
-weights, draws and writes tell two calls apart as ever. Only sizes aren't found anew.
+So names come from here only where the operands' memories are called as before, and
+nothing is drawn or written: the second network makes the calls of the first, and what
+it makes is called as there. Other operators that are told again are named as those that
+are followed, by what is in memories now; weights, draws and writes tell two calls apart
+as ever. Only sizes aren't found anew.
 Those were true when less was known of open sizes, so they are; but they may be written
 otherwise than they would be now. Where two sides differ, and more was learned, all of
 this is forgotten, and both run again (`Both.learned`).
@@ -24,6 +26,8 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -83,6 +87,8 @@ class Repeats:
     def __init__(self, recorder: Any) -> None:
         self.recorder = recorder
         self._known: dict[object, tuple[list[_Step], Any]] = {}
+        self._named: dict[object, tuple[list[Any], list[Any]]] = {}
+        self._views: dict[object, Any] = {}
 
     def __call__(
         self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -95,7 +101,7 @@ class Repeats:
         except (_Unlike, TypeError):
             return func(*args, **kwargs)
         if key in self._known:
-            return self._again(*self._known[key], given)
+            return self._again(key, given)
         begun = len(self.recorder.followed)
         made = func(*args, **kwargs)
         try:
@@ -110,7 +116,19 @@ class Repeats:
 
     def forget(self) -> None:
         """Follow each call again, as more is known of sizes now."""
-        self._known.clear()
+        for known in (self._known, self._named, self._views):
+            known.clear()
+
+    def stretched(self, tensor: torch.Tensor, sizes: Sequence[Any]) -> torch.Tensor:
+        """A tensor as PyTorch stretches it to these sizes."""
+        key = None
+        with suppress(_Unlike):
+            key = self._alike([tensor, sizes], [])
+        if key is None or key not in self._views:
+            self._views[key] = tensor.expand(sizes)
+        made = self._like(self._views[key])
+        self.recorder.memory.lay(made, self.recorder.memory.key(tensor))
+        return made
 
     # ------------------------------------------------------------------- what is alike
 
@@ -195,9 +213,9 @@ class Repeats:
             raise _Unlike  # what it did no operator tells, as requires_grad_
         return told, _each(place, result)
 
-    def _again(
-        self, steps: Sequence[_Step], result: Any, given: Sequence[FakeTensor]
-    ) -> Any:
+    def _again(self, key: object, given: list[FakeTensor]) -> Any:
+        memory, recorder = self.recorder.memory, self.recorder
+        steps, result = self._known[key]
         found: list[FakeTensor] = [*given]
 
         def made(each: Any) -> Any:
@@ -205,15 +223,27 @@ class Repeats:
                 return found[each.at]
             found.append(self._like(each.like))
             of = None if each.memory is None else found[each.memory]
-            memory = self.recorder.memory
             memory.lay(found[-1], None if of is None else memory.key(of))
             return found[-1]
 
+        held = [memory.memories.get(memory.key(tensor)) for tensor in given]
+        same = key, *((m.name, m.dtype, len(m.pieces)) for m in held if m is not None)
+        is_pure = bool(held) and all(held) and not any(map(_does_more, steps))
+        named, begun = self._named.get(same) if is_pure else None, len(recorder.calls)
         with _pop_mode_temporarily():  # the recorder, which is told
             for step in steps:
                 args, kwargs = _each(made, step.args), _each(made, step.kwargs)
                 results = _each(made, step.made)
-                self.recorder.enter(step.func, args, kwargs, lambda r=results: r)
+                if named is None:
+                    recorder.enter(step.func, args, kwargs, lambda r=results: r)
+        keys = [memory.key(tensor) for tensor in found]
+        if named is not None:
+            memory.memories.update(zip(keys, named[1], strict=True))
+            line = recorder.caller() if named[0] else 0
+            recorder.calls += [replace(call, line=line) for call in named[0]]
+        elif is_pure:
+            held = [memory.memories[each] for each in keys]
+            self._named[same] = recorder.calls[begun:], held
         return _each(made, result)
 
     def _like(self, tensor: FakeTensor) -> FakeTensor:
@@ -228,6 +258,12 @@ def _is_of_torch(func: Any) -> bool:
     if isinstance(func, types.FunctionType):
         return func.__module__.partition(".")[0] == "torch"
     return isinstance(func, _IN_C)
+
+
+def _does_more(step: _Step) -> bool:
+    """Whether an operator writes to memory, or draws."""
+    drawn = torch.Tag.nondeterministic_seeded in step.func.tags
+    return step.func._schema.is_mutable or drawn
 
 
 def _keeps_sizes(func: Any) -> bool:

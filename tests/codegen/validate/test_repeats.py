@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 from fairhand.codegen.validate.memory import CannotFollow
 from fairhand.codegen.validate.recorder import Recorder, Whole
+from fairhand.codegen.validate.repeats import Repeats
 
 Program = Callable[[Tensor, Tensor], Any]
 
@@ -41,8 +43,27 @@ def _wanted(x: Tensor, y: Tensor) -> Tensor:
     return found * 2 if found.requires_grad else found + y
 
 
+def _drawn(x: Tensor, y: Tensor) -> list[Tensor]:
+    """Draws are told apart, and what one written place is read as before and after."""
+    one = x.sin()
+    before = one.cos()
+    one.add_(torch.rand_like(y))
+    return [before, one.cos(), x.sin().cos(), torch.rand_like(x) + torch.rand_like(x)]
+
+
 def _by_data(x: Tensor, y: Tensor) -> list[Tensor]:
     return [z[z[:, 0, 0] > 0].sin() for z in (x, y)]
+
+
+class Followed(Repeats):
+    """Tells nothing again."""
+
+    def __call__(self, func: Any, args: Any, kwargs: Any) -> Any:
+        return func(*args, **kwargs)
+
+    def stretched(self, tensor: Tensor, sizes: Any) -> Tensor:
+        self.forget()
+        return super().stretched(tensor, sizes)
 
 
 def names(program: Program, again: bool) -> list[object]:
@@ -58,7 +79,7 @@ def names(program: Program, again: bool) -> list[object]:
             tensor = torch.empty(n, 7, 6)
         given.append(recorder.given(tensor, name))
     if not again:
-        recorder.again = lambda func, args, kwargs: func(*args, **kwargs)  # type: ignore[assignment,method-assign]
+        recorder.again = Followed(recorder)
     for _ in range(1 + again):
         recorder.begin("")
         modes = fake, recorder, Whole(recorder)
@@ -69,9 +90,18 @@ def names(program: Program, again: bool) -> list[object]:
     return found
 
 
-@pytest.mark.parametrize("program", [_written, _layers, _wanted])
+@pytest.mark.parametrize("program", [_written, _layers, _wanted, _drawn])
 def test_what_is_told_again_has_the_same_names(program: Program) -> None:
     assert names(program, again=True) == names(program, again=False)
+
+
+def test_a_call_that_is_told_again_of_the_same_is_not_named_anew() -> None:
+    enter = Recorder.enter
+    with patch.object(Recorder, "enter", autospec=True, side_effect=enter) as entered:
+        names(_layers, again=False)
+        once = entered.call_count
+        names(_layers, again=True)
+    assert entered.call_count - once < 2 * once
 
 
 def test_sizes_that_data_decide_are_never_those_of_other_data() -> None:

@@ -48,6 +48,8 @@ from fairhand.codegen.verify.tolerances import compare_values
 Change = Callable[[random.Random], None]  # of a copy of the tree, in place
 _OTHER = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Div: ast.Mult}
 _SEEDS = 3
+_FUNCTIONS = ("cos", "sin", "exp", "tanh", "relu", "gelu", "silu", "sigmoid", "sqrt")
+_DTYPES = ("float32", "float16", "float64", "int64", "int32", "bool")
 
 
 def changes(tree: ast.Module) -> Iterator[tuple[str, Change]]:
@@ -62,6 +64,7 @@ def changes(tree: ast.Module) -> Iterator[tuple[str, Change]]:
                 for node in ast.walk(function):
                     yield from _of(node, members, names, function.name == "__init__")
                     yield from _of_statements(node, function.name == "__init__")
+                    yield from _of_options(node)
 
 
 def _member(node: ast.AST) -> bool:
@@ -136,6 +139,52 @@ def _of_statements(node: Any, making: bool) -> Iterator[tuple[str, Change]]:
         for at in node.defaults:
             if isinstance(at, ast.Constant) and type(at.value) in (int, float, bool):
                 yield "a changed default", lambda draw, at=at: _default(at)
+
+
+def _of_options(node: Any) -> Iterator[tuple[str, Change]]:
+    """The changes of what is said beside operands: by how much, how far, which way."""
+    if isinstance(node, ast.Call):
+        for at in node.keywords:
+            yield "a dropped option", lambda draw, at=at: node.keywords.remove(at)
+            if isinstance(at.value, ast.Constant) and type(at.value.value) is bool:
+                yield "a flipped option", lambda draw, at=at: _default(at.value)
+        method = isinstance(node.func, ast.Attribute) and not node.args
+        if method and not isinstance(node.func.value, ast.Call):
+            yield "a dropped call", lambda draw: _become(node, node.func.value)
+    elif isinstance(node, ast.Attribute) and node.attr in _FUNCTIONS + _DTYPES:
+        kind = _FUNCTIONS if node.attr in _FUNCTIONS else _DTYPES
+        others = [name for name in kind if name != node.attr]
+        what = "another function" if kind is _FUNCTIONS else "another type"
+        yield what, lambda draw: _set(node, "attr", draw.choice(others))
+    elif isinstance(node, ast.Constant) and type(node.value) is float:
+        by = (1.1, 1 + 1e-4, 1 - 1e-6)
+        yield "a nudged constant", lambda draw: _times(node, draw.choice(by))
+    elif isinstance(node, ast.Slice):
+        yield "a slice off by one", lambda draw: _shift(node, draw)
+    elif isinstance(node, ast.For):
+        yield "a part of a loop", lambda draw: _some(node, draw)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        yield "a dropped sign", lambda draw: _become(node, node.operand)
+
+
+def _times(node: Any, by: float) -> None:
+    node.value = node.value * by
+
+
+def _shift(node: Any, draw: random.Random) -> None:
+    """One end of a slice is one further in."""
+    end, default = draw.choice((("lower", 1), ("upper", -1)))
+    old, new = getattr(node, end), ast.Constant(default)
+    if old is not None:
+        new = ast.BinOp(old, ast.Add(), new)
+    setattr(node, end, new)
+
+
+def _some(node: Any, draw: random.Random) -> None:
+    """A loop goes over less, or the other way round."""
+    text = ast.unparse(node.iter)
+    to = draw.choice(("list({})[1:]", "list({})[:-1]", "list({})[::-1]"))
+    node.iter = ast.parse(to.format(text), mode="eval").body
 
 
 def _turn(body: list[Any], at: slice) -> None:
@@ -251,6 +300,7 @@ class Judge:
     def run(self, module: Any, feed: Mapping[str, Any]) -> list[np.ndarray] | None:
         """What a model.py computes; None if it fails."""
         try:
+            torch.manual_seed(0)  # some networks draw
             flat = [torch.from_numpy(np.asarray(v)) for v in feed.values()]
             with torch.inference_mode():
                 made = called(module, module.load(), flat)

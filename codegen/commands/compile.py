@@ -75,9 +75,11 @@ def exported_rows(made: Exported) -> list[tuple[str, str]]:
     weights = ", weights beside it" if made.external else ""
     parity = f"{made.runs} runs on ONNX Runtime: worst relative error {made.worst:.3g}"
     newer = made.opset > made.wanted
+    trained = ("mode", "it was in training; the file holds what it evaluates to")
     return [
         ("model", file + weights),
         ("names", f"{made.restored} nodes have the names of the original file"),
         *([("opset", f"not {made.wanted}: an operator has no older form")] * newer),
+        *([trained] * made.was_training),
         ("parity", parity),
     ]

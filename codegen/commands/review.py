@@ -83,6 +83,6 @@ def _before(model: Path, base: str, folder: Path) -> Path | None:
 def _git(*arguments: str) -> bytes:
     run = subprocess.run(["git", *arguments], capture_output=True)
     if run.returncode != 0:
-        said = run.stderr.decode(errors="replace").strip()
+        said = run.stderr.decode(errors="replace").strip().partition("\n")[0]
         raise FairhandError(f"git {arguments[0]}: {one_line(said, 300)}")
     return run.stdout

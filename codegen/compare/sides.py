@@ -74,7 +74,7 @@ def two_sides(one: Path, other: Path) -> tuple[Side, Side]:
 
 def _source(folder: Path) -> str:
     try:
-        return (folder / MODEL).read_text(encoding="utf-8")
+        return (folder / MODEL).read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         raise FairhandError(f"{MODEL} can't be read: {error}", str(folder)) from error
 

@@ -86,7 +86,7 @@ def _status(folder: Path) -> PackageStatus:
         tuple(edited),
         tuple(missing),
         verification is not None,
-        verification and verification["worst_relative_error"],
+        (verification or {}).get("worst_relative_error"),
         _model_is(folder, source),
     )
 

@@ -28,6 +28,14 @@ REPORT, PROVENANCE = "report.json", "provenance.json"
 GENERATED = [*SOURCES, WEIGHTS, REPORT, PROVENANCE, "__pycache__"]
 # What of a report stands in provenance.json, and what of its entry "target" does.
 TRACED, OF_TARGET = ("source_map", "certificate", "files"), "groups"
+# What is read of reports, by its place: who edited one may have written anything.
+_KINDS = {
+    **dict.fromkeys(("generator", "source.file", "source.sha256", "files.*"), str),
+    **{"source.opset": int, "source.shapes.*": list, "rewrites.*": int},
+    **{"certificate.level": int | None, "source_map.text": str | None},
+    **{"verification.worst_relative_error": float | int | None},
+    **{f"source_map.{part}.*.*": str for part in ("lines.*", "calls.*", "elsewhere")},
+}
 _WIDTH, _SHORT = 88, 44  # characters of a line, and of what shares one
 
 
@@ -51,15 +59,32 @@ def read_report(folder: Path) -> dict[str, Any]:
             traced["source_map"]["text"] = "\n".join(traced["source_map"]["text"])
             for key, part in traced.items():
                 found[key] = found.get(key, {}) | part
-    except (OSError, ValueError, TypeError, KeyError):
+        _require_kinds(found)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         found = None
-    generator = found.get("generator") if isinstance(found, dict) else None
-    if str(generator).split()[:1] != ["fairhand"]:
+    if found is None or found["generator"].split()[:1] != ["fairhand"]:
         raise FairhandError(
             f"{folder} is not a package that fairhand wrote",
             hint="give the folder that holds model.py and report.json",
         )
     return found
+
+
+def _require_kinds(found: Any) -> None:
+    """Raises TypeError or AttributeError for a report that can't be read."""
+    for place, kind in _KINDS.items():
+        parts = [found]
+        for key in place.split("."):
+            parts = [{} if part is None else part for part in parts]
+            if key == "*":
+                lists = [
+                    part if type(part) is list else part.values() for part in parts
+                ]
+                parts = [each for one in lists for each in one]
+            else:
+                parts = [part.get(key) for part in parts]
+        if not all(isinstance(part, kind) for part in parts):
+            raise TypeError(place)
 
 
 def is_package(folder: Path) -> bool:

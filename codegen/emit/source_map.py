@@ -27,7 +27,7 @@ from ...analysis.literals import one_line
 from ...rewrites.adapters.provenance import behind, last_of, node_names
 from ...rewrites.engine.history import Application
 from ..ir.package_plan import ClassPlan, PackagePlan, SourceNodes, WeightPlan
-from .package_files import read_report
+from .package_files import in_lines, read_report
 
 CONSTANT, KNOWN, UNREAD = "constant", "known", "unread"
 REASONS = {
@@ -198,16 +198,16 @@ class _Map:
             raise FairhandError(
                 f"{folder} has no source map", hint="compile the model again"
             )
-        self.lines: Mapping[str, Mapping[str, list[str]]] = found["lines"]
-        self.calls: Mapping[str, Mapping[str, list[str]]] = found["calls"]
-        self.elsewhere: Mapping[str, list[str]] = found["elsewhere"]
-        text = (folder / "model.py").read_text(encoding="utf-8")
-        if hashlib.sha256(text.encode()).hexdigest() != found["sha256"]:
+        self.lines: Mapping[str, Mapping[str, list[str]]] = found.get("lines", {})
+        self.calls: Mapping[str, Mapping[str, list[str]]] = found.get("calls", {})
+        self.elsewhere: Mapping[str, list[str]] = found.get("elsewhere", {})
+        content = in_lines((folder / "model.py").read_bytes())
+        if hashlib.sha256(content).hexdigest() != found.get("sha256"):
             raise FairhandError(
                 f"{folder / 'model.py'} was edited, so its lines may have moved",
                 hint="compile the model again, into another folder",
             )
-        self.text = text.splitlines()
+        self.text = content.decode().splitlines()
 
     def first(self, span: str) -> str:
         return self.text[int(span.partition("-")[0]) - 1].strip()

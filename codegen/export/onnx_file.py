@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from ...analysis.errors import FairhandError, VerificationError
@@ -92,6 +93,8 @@ def export(
         module = _loaded(Path(module).resolve())
     if path.suffix != ".onnx" or path.is_dir():
         raise FairhandError(f"{path} is no place for an ONNX file", hint="-o new.onnx")
+    if opset is not None and opset > (newest := onnx.defs.onnx_opset_version()):
+        raise FairhandError(f"there is no opset {opset}", hint=f"{newest} is the last")
     known = interface_of(module, inputs, shapes)
     source = known.report.get("source", {})
     training = any(part.training for part in module.modules())

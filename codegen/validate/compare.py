@@ -524,7 +524,7 @@ class Both:
 
     def classes(self, lines: set[int]) -> list[str]:
         """The classes of model.py that some of the lines are in."""
-        tree = ast.parse(Path(self.source).read_text(encoding="utf-8"))
+        tree = ast.parse(Path(self.source).read_bytes())
         return [
             part.name
             for part in tree.body

@@ -14,7 +14,7 @@ from support.json_schema import check, faults_of
 
 import fairhand
 from fairhand.codegen.cli import main
-from fairhand.codegen.commands.verify import verify_again
+from fairhand.codegen.commands.verify import verify_again, verify_all_inputs
 
 Capture = pytest.CaptureFixture[str]
 MODEL = EXAMPLES / "digits_cnn.onnx"
@@ -112,3 +112,41 @@ def test_the_schemas_refuse_what_they_dont_know() -> None:
     assert faults_of({"a": 1}, schema, "x") == []
     assert faults_of({"a": "1"}, schema, "x") == ["x.a: str, not ['integer']"]
     assert faults_of({"b": 1}, schema, "x") == ["x.a is missing", "x.b is unknown"]
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("report.json", "[]"),
+        ("report.json", {"source": {}}),
+        ("report.json", {"source": {"file": 5, "sha256": "", "opset": 20}}),
+        ("report.json", {"verification": {"worst_relative_error": []}}),
+        ("report.json", {"rewrites": 5}),
+        ("provenance.json", {"source_map": {"text": [], "lines": {"3": 5}}}),
+        ("provenance.json", {"files": {"model.py": None}}),
+    ],
+)
+def test_a_report_that_says_other_things_is_none(
+    folder: Path, capfd: Capture, name: str, wrong: Any
+) -> None:
+    """And hides no other package of the folder."""
+    path = folder / "one" / name
+    known = json.loads(path.read_text())
+    path.write_text(wrong if isinstance(wrong, str) else json.dumps(known | wrong))
+    two, one = printed(capfd, "status", folder)["packages"]
+    assert two["generator"] and not one["generator"]
+    for command in (["where", "40"], ["diff", str(folder / "inner" / "two")]):
+        assert main([command[0], str(folder / "one"), command[1]]) == 1
+        assert "not a package that fairhand wrote" in capfd.readouterr().err
+
+
+def test_model_py_in_another_encoding(folder: Path, capfd: Capture) -> None:
+    """As an editor saves it: with a mark of UTF-8 it is what it was, as for Python."""
+    text = folder / "one" / "model.py"
+    content = text.read_bytes()
+    text.write_bytes(b"\xef\xbb\xbf" + content)
+    assert printed(capfd, "diff", folder / "one", MODEL)["verdict"] == "same"
+    assert "validated for all inputs" in verify_all_inputs(folder / "one", MODEL)
+    text.write_bytes(content + "# \xe9".encode("latin-1"))
+    assert main(["where", str(folder / "one"), "40"]) == 1
+    assert "was edited" in capfd.readouterr().err

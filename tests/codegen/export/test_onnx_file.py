@@ -166,6 +166,21 @@ def test_a_module_in_training_mode_is_exported_as_it_evaluates(tmp_path: Path) -
     assert {node.op_type for node in onnx.load(made.path).graph.node} == {"Gemm"}
 
 
+def test_a_package_that_trains_is_said_to(
+    package: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["export", str(package), "-o", str(tmp_path / "new.onnx")]
+    assert main(command) == 0 and "training" not in capsys.readouterr().out
+    edit(package, ("return model.eval()", "return model.train()"))
+    assert main(command) == 0 and "was in training" in capsys.readouterr().out
+
+
+def test_an_opset_that_there_is_not(compiled: Path, tmp_path: Path) -> None:
+    with pytest.raises(fairhand.FairhandError, match="there is no opset 99"):
+        fairhand.export(compiled, None, tmp_path / "new.onnx", opset=99)
+    assert not any(tmp_path.iterdir())
+
+
 def test_layers_whose_weights_are_equal_keep_their_own(tmp_path: Path) -> None:
     """As new ones are; whoever trains the file would train them tied."""
     module = nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 4), nn.LayerNorm(4)).eval()

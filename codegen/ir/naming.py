@@ -106,6 +106,9 @@ TENSORS = (
         "known word", "an operator says what it reads", "apply_rotary(q, cos, sin)"
     ),
     NameSource(
+        "moved", "the parameter that it is in another shape", "self.register_tokens = "
+    ),
+    NameSource(
         "ending", "the end of a quantiser's name", 'self.register_buffer("scale"'
     ),
     NameSource(

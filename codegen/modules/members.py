@@ -482,10 +482,11 @@ _INDEXED = ("index_select", "gather", "take_along_dim")
 
 def _tensor_role(value: ir.Value, readers: Readers) -> str:
     """A word for a tensor of a module: bias, scale, attention_bias, ..."""
-    name = value.name or ""
+    name, called = value.name or "", value.meta.get("called")
     ends = (role for end, role in _ENDS.items() if re.search(rf"[._]{end}$", name))
     ask: dict[str, Callable[[], str]] = {
         "known word": lambda: str(value.meta.get("word", "")),
+        "moved": lambda: attribute(called, LONGEST_KEY) if called else "",
         "ending": lambda: next(ends, ""),
         "reader": lambda: _read_as(value, readers),
         "learned": lambda: "weight" if is_parameter(value) else "",

@@ -9,6 +9,7 @@ proportion.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable
 from math import prod
@@ -47,6 +48,9 @@ _AT_ONCE = 1024
 
 # For all computing that comes to nothing together.
 _PATIENCE_S = 30.0
+
+# Names of parameters that say nothing of what they are for.
+_PLAIN = re.compile(r"[\d_]*|weight(_\d+)?")
 
 _RECURRENT = ("LSTM", "GRU", "RNN")
 
@@ -190,8 +194,11 @@ class _Folder:
 
     def _replace(self, island: Island, results: dict[ir.Value, np.ndarray]) -> None:
         origins, trained = _origins(island), _trained(island)
+        words = _words(island)
         for value, new in tensors_of(island, results).items():
-            _make_constant(value, new, origins[value], value in trained)
+            made = _make_constant(value, new, origins[value], value in trained)
+            if value in words:
+                made.meta["called"] = words[value]
         became_constants(self.model, island.nodes)
         for node in reversed(island.nodes):
             assert node.graph is not None
@@ -313,6 +320,18 @@ def _origins(island: Island) -> dict[ir.Value, Origins]:
     return found
 
 
+def _words(island: Island) -> dict[ir.Value, str]:
+    """What results are called that are parameters in other shapes: as those are, unless
+    that says no more than that they are weights."""
+    named = (v for v in island.inputs if is_parameter(v) and has_name(v))
+    found = {value: str(value.name).rpartition(".")[2] for value in named}
+    found = {v: word for v, word in found.items() if not _PLAIN.fullmatch(word)}
+    for node in island.nodes:
+        if node.op_type in MOVES and node.inputs[0] in found:
+            found[node.outputs[0]] = found[node.inputs[0]]
+    return found
+
+
 def _trained(island: Island) -> set[ir.Value]:
     """What is computed from parameters: a recurrent layer's in another order, a bias
     for each pair of positions from a table."""
@@ -325,7 +344,7 @@ def _trained(island: Island) -> set[ir.Value]:
 
 def _make_constant(
     value: ir.Value, tensor: ir.TensorProtocol, origins: Origins, trained: bool = False
-) -> None:
+) -> ir.Value:
     """Put an initializer of the same name in the place of a computed value."""
     node = value.producer()
     assert node is not None and node.graph is not None
@@ -344,6 +363,7 @@ def _make_constant(
         new.meta[TRAINS] = True
     value.replace_all_uses_with(new, replace_graph_outputs=True)
     node.graph.register_initializer(new)
+    return new
 
 
 # Nodes that give the elements of their first input, moved or repeated.

@@ -78,3 +78,24 @@ def test_rows_are_picked_out_of_a_table(tmp_path: Path) -> None:
     names = [name for name, _ in imported(tmp_path / "net").load().named_parameters()]
     names += [name for name, _ in imported(tmp_path / "net").load().named_buffers()]
     assert names == ["table"]
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("register_tokens", "self.register_tokens = nn.Parameter("),
+        ("net.cells.bias", "self.bias = nn.Parameter("),
+        ("net.class", "self.class_ = nn.Parameter("),
+        ("net.weight", "self.position_embedding = nn.Parameter("),
+        ("net.0", "self.position_embedding = nn.Parameter("),
+    ],
+)
+def test_a_parameter_in_another_shape_is_called_as_it_is(
+    name: str, line: str, tmp_path: Path
+) -> None:
+    """It was called by its use, and by its name when the package was exported."""
+    g = Traced(x=["batch", 6, 8])
+    rows = g("Unsqueeze", g.weight(name, 6, 8), g.ints(0))
+    y = g.relu(g("Add", g.relu("x"), rows))
+    fairhand.compile(g.model(y=y), tmp_path / "net", verify=False)
+    assert line in (tmp_path / "net" / "model.py").read_text()

@@ -270,7 +270,8 @@ REDUCTIONS: dict[str, Meaning] = {
     "Softmax": _softmax,
     "LogSoftmax": lambda d, p, x: d.sub(x, d.log(d.total(d.exp(x)))),
 }
-MEANINGS |= REDUCTIONS
+RESTORING = dict.fromkeys(("Reshape", "Unsqueeze"), _plain(lambda d, x: x))  # axes of 1
+MEANINGS |= REDUCTIONS | RESTORING
 
 
 class Numbers:
@@ -337,6 +338,18 @@ class Cases(Operators):
         super().__init__(algebra)
         self.low, self.high = low, high
         self._exp = algebra.atom("exp", ((self._x, 1.0),))
+        self.log = self._log
+
+    def _log(self, a: Quotient) -> Quotient:
+        """The logarithm; of 1 + exp(x) it is x to the last place where x is large."""
+        for monomial in a.above:
+            slope = dict(monomial).get(self._exp, 0.0)
+            if len(a.above) == 2 and len(monomial) == 1 and slope * self.low > 0:
+                rest = a.above.get(ONE, math.inf) / a.above[monomial]
+                far = slope * self.low
+                if 0 < rest * math.exp(-far) < self.algebra.tolerance * far / 8:
+                    a = Quotient({monomial: a.above[monomial]}, a.below)
+        return self.algebra.log(a)
 
     def power(self, a: Quotient, n: float) -> Quotient:
         """a^n"""

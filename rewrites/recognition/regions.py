@@ -15,7 +15,7 @@ import onnx_ir as ir
 from ...analysis.graph.parameters import TRAINS
 from ..language.facts import Facts
 from ..language.operators.read_write import NoReading, Reading, reading
-from .denotation import MEANINGS, REDUCTIONS, Reference, Step, Term
+from .denotation import MEANINGS, REDUCTIONS, RESTORING, Reference, Step, Term
 
 NODES = 40  # of a region at most
 CONSTANTS = 4  # of several elements, in a region at most
@@ -126,7 +126,9 @@ def regions(node: ir.Node, around: Neighbourhoods) -> Iterator[Region]:
         if inner.op_type in REDUCTIONS:
             given = site.read.parameters
             over = given["axes"] if "axes" in given else frozenset([given["axis"]])
-            if over != (axes or over) or not given.get("keepdims", 1):
+            users = [user for user, _ in inner.outputs[0].uses()]
+            kept = given.get("keepdims", 1) or all(_restores(u, facts) for u in users)
+            if over != (axes or over) or not kept:
                 return
             axes = over
         if len(waiting) == 1 and len(inside) > 1 and telling and count < REGIONS:
@@ -168,9 +170,23 @@ def _in_order(node: ir.Node, among: Mapping[ir.Node, _Site]) -> list[ir.Node]:
     return order
 
 
+def _restores(node: ir.Node, facts: Facts) -> bool:
+    """Whether it gives a reduction its axes back, as axes of size 1."""
+    if node.op_type not in RESTORING or node.domain or node.inputs[0] is None:
+        return False
+    inner = node.inputs[0].producer()
+    read = None if inner is None else _read(inner, facts)
+    x = None if read is None else read.inputs[0]
+    if read is None or x is None or read.parameters.get("keepdims", 1):
+        return False
+    over, dims = read.parameters["axes"], facts.dims(x)
+    kept = tuple(1 if k in over else n for k, n in enumerate(dims or ()))
+    return dims is not None and facts.dims(node.outputs[0]) == kept
+
+
 def _vectors(node: ir.Node, facts: Facts) -> int:
     """How many of its operands are constants of several elements."""
-    if node.op_type in REDUCTIONS:
+    if node.op_type in REDUCTIONS or node.op_type in RESTORING:
         return 0
     return sum(
         x is not None and facts.is_constant(x) and _number(x, facts) is None
@@ -181,6 +197,8 @@ def _vectors(node: ir.Node, facts: Facts) -> int:
 def _read(node: ir.Node, facts: Facts) -> Reading | None:
     if node.domain or node.op_type not in MEANINGS or len(node.outputs) != 1:
         return None
+    if node.op_type in RESTORING:
+        return Reading((node.inputs[0],), {}) if _restores(node, facts) else None
     try:
         read = reading(node, facts)
     except NoReading:

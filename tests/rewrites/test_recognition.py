@@ -228,3 +228,23 @@ def test_a_layer_keeps_its_own_bias(bias: str, level: int) -> None:
     simplify(model, level=level)
     left = {name for name, v in model.graph.initializers.items() if v.uses()}
     assert {"fc.bias", "out.bias"} <= left or level == 2
+
+
+@pytest.mark.parametrize(
+    ("above", "dtype", "left"),
+    [
+        (20.0, "float", ["Softplus"]),
+        (5.0, "float", ["Softplus", "Greater", "Where"]),
+        (20.0, "double", ["Softplus", "Greater", "Where"]),
+    ],
+)
+def test_softplus_is_its_operand_from_where_no_place_is_left(
+    above: float, dtype: str, left: list[str]
+) -> None:
+    """As PyTorch computes it: above 20, log(1 + exp(x)) is no other float than x."""
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 20]>
+        g ({dtype}[2,3] x) => ({dtype}[2,3] y) <{dtype} k = {{{above}}}>
+        {{ soft = Softplus(x) far = Greater(x, k) y = Where(far, x, soft) }}""")
+    found = load(model).model
+    simplify(found)
+    assert [node.op_type for node in found.graph] == left

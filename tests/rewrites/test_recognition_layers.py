@@ -78,6 +78,39 @@ def test_nearly_all_layers(name: str, family: str) -> None:
     assert layer(name, family, 300) >= 285
 
 
+@pytest.mark.parametrize("back", ["Unsqueeze(%s, last)", "Reshape(%s, rows)"])
+def test_means_that_get_their_axes_back_are_kept(back: str) -> None:
+    """So torch's exporter writes var(), and people who say unsqueeze(-1)."""
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 20]>
+        g (float[2,3,8] x) => (float[2,3,8] y)
+            <int64[1] last = {{-1}}, int64[3] rows = {{2, 3, 1}}, float e = {{1e-5}}> {{
+            m = ReduceMean<keepdims = 0>(x, last)
+            mean = {back % "m"}
+            centred = Sub(x, mean)
+            square = Mul(centred, centred)
+            v = ReduceSum<keepdims = 0>(square, last)
+            total = {back % "v"}
+            eight = Constant<value_float = 8.0>()
+            variance = Div(total, eight)
+            shifted = Add(variance, e)
+            deviation = Sqrt(shifted)
+            y = Div(centred, deviation)
+        }}""")
+    assert rewritten(model)[1] == ["LayerNormalization"]
+
+
+def test_a_sum_that_gets_other_axes_back_is_none() -> None:
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 20]>
+        g (float[4,4] x) => (float[4,4] y) <int64[1] last = {-1}, int64[1] first = {0}>
+        {
+            power = Exp(x)
+            total = ReduceSum<keepdims = 0>(power, last)
+            row = Unsqueeze(total, first)
+            y = Div(power, row)
+        }""")
+    assert "Softmax" not in rewritten(model)[1]
+
+
 def test_some_attention() -> None:
     assert counted(attention, is_attention, 20, Random("few")) == 20
 

@@ -131,8 +131,8 @@ def _check_form(certificate: dict[str, Any]) -> None:
     sweeps, steps = certificate.get("sweeps"), certificate.get("applications")
     if not (
         certificate.get("level") in levels
+        and type(certificate["level"]) is type(sweeps) is int
         and words in LEVELS
-        and isinstance(sweeps, int)
         and isinstance(steps, list)
         and all(isinstance(step, dict) for step in steps)
         and all(isinstance(s.get(k), of) for s in steps for k, of in _OF_STEP.items())
@@ -144,14 +144,20 @@ def _check_form(certificate: dict[str, Any]) -> None:
 def _check_same(found: dict[str, Any], certificate: dict[str, Any]) -> None:
     """Raises FairhandError where another certificate would have been made."""
     found = json.loads(json.dumps(found))
-    known = {"graph", "generation"}
-    for key in ("graph", *sorted({*found, *certificate} - known)):
-        if found.get(key) != certificate.get(key):
-            raise FairhandError(
-                f"{key} of the certificate is {_short(certificate.get(key))}, "
-                f"and comes out as {_short(found.get(key))}",
-                hint=_VERSION,
-            )
+    others = {*_differing(found, certificate)} - {"generation"}
+    if others:
+        key = "graph" if "graph" in others else min(others)
+        raise FairhandError(
+            f"{key} of the certificate is {_short(certificate.get(key))}, "
+            f"and comes out as {_short(found.get(key))}",
+            hint=_VERSION,
+        )
+
+
+def _differing(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
+    """The keys that stand in one alone, or with other texts: to Python, true is 1."""
+    texts = [{k: json.dumps(v, sort_keys=True) for k, v in x.items()} for x in (a, b)]
+    return sorted({key for key, _ in texts[0].items() ^ texts[1].items()})
 
 
 def _short(x: Any) -> str:
@@ -198,12 +204,11 @@ def _sweep(
         if not isinstance(applied, Application):
             raise FairhandError(f"the rule may not be applied: {applied}", where)
         again = json.loads(json.dumps(applied.as_dict(step["proof"])))
-        for key in sorted({*again, *step}):
-            if again.get(key) != step.get(key):
-                raise FairhandError(
-                    f"{key} is {again.get(key)}, the certificate says {step.get(key)}",
-                    where,
-                )
+        for key in _differing(again, step):
+            raise FairhandError(
+                f"{key} is {again.get(key)}, the certificate says {step.get(key)}",
+                where,
+            )
         done.history.append(applied)
         compared += standing.compare(where)
         values.update(_computed(rewriter.touched))

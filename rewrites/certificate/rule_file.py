@@ -46,6 +46,10 @@ def read_rules(path: Path) -> RuleFile:
             raise FairhandError(
                 f"there is another law called {rule.name}", place_of(path, rule)
             )
+        if rule.measure != "weight":
+            raise FairhandError(
+                "a law of your own has to make graphs lighter", place_of(path, rule)
+            )
         taken.add(rule.name)
     file = RuleFile(path, tuple(found))
     verdicts = stored_in(file.proofs)

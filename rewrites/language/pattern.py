@@ -74,8 +74,10 @@ class Var(Term):
     def __repr__(self) -> str:
         if self.number is None:
             return self.name
-        shape = "" if self.shape is None else f", {self.shape}"
-        return f"{self.kind.value}({self.number}{shape})"
+        more = "" if self.shape is None else f", {self.shape}"
+        if self.kind is Leaf.NUMBER and self.kinds:
+            more += f", {self.kinds}"
+        return f"{self.kind.value}({self.number}{more})"
 
 
 @dataclass(eq=False)

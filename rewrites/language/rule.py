@@ -57,7 +57,6 @@ class Law:
     reasons: list[str] = field(default_factory=list)
     left: tuple[Term, ...] = ()
     right: tuple[Term, ...] = ()
-    lemmas: list[str] = field(default_factory=list)
 
     def _new(self, name: str, symbol: S) -> S:
         if name in self.symbols:
@@ -208,10 +207,6 @@ class Law:
             self.mutants.append(name)
         return self.active == name
 
-    def lemma(self, name: str) -> None:
-        """Let the prover use a lemma of tests/support/kernel_lemmas.py."""
-        self.lemmas.append(name)
-
     def rewrite(
         self, left: Term | Sequence[Term], right: Term | Sequence[Term]
     ) -> None:
@@ -228,7 +223,6 @@ class Law:
             ", ".join(map(repr, self.right)),
             *(repr(condition) for condition in self.requires),
             *(_declared(name, symbol) for name, symbol in self.symbols.items()),
-            *self.lemmas,
         ]
         return _renumbered("\n".join(parts))
 

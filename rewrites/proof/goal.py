@@ -18,7 +18,7 @@ from ..language.rule import Law
 from ..language.terms import Axes, Fn, Int, Perm, Real, Sizes
 from .added_axes import axes_conditions
 from .kernel.scalars import Const, Element, Ite, NegInf, Scalar, Symbol
-from .kernel.smt import both, fresh, term
+from .kernel.smt import both, fresh, new_session, term
 from .kernel.tensors import Context, Family, Tensor, shape
 from .semantics import (  # noqa: F401  they register meanings
     attention,
@@ -310,6 +310,7 @@ class Goal:
 
 def goal(law: Law, semantics: Semantics | None = None) -> Goal:
     """The kernel's question for a law."""
+    new_session()
     semantics = semantics or Semantics(law)
     context = semantics.context
     # The meanings of the left side may use what the law requires.

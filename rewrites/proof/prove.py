@@ -29,6 +29,7 @@ from .exactness_class import exactness
 from .goal import goal
 from .kernel.equality import Verdict as Answer
 from .kernel.equality import prove_equal
+from .kernel.smt import TooMuch
 from .outright import Outright
 
 NO_MEANING = "has no meaning"  # so begins why nothing can be asked of a law
@@ -102,7 +103,7 @@ def judge(law: Law, spent: Counter[str]) -> tuple[list[Answer], Exactness, str]:
             return [], Exactness.REAL, why
         with _timed(spent, "classes"):
             return answers, exactness(law, answers), ""
-    except Outright as reason:
+    except (Outright, TooMuch) as reason:
         return [], Exactness.REAL, str(reason)
     except Exception as error:  # others are still to be proved
         said = f"{type(error).__name__}: " * (not isinstance(error, ValueError))

@@ -275,7 +275,11 @@ class Algebra:
             out = self.add(out, Quotient({monomial: n}, {ONE: 1.0}))
         if rest == {ONE: 1.0}:
             return out
-        return self.add(out, self.single(self.atom("log", _key(rest))))
+        sign = 1.0
+        if len(rest) == 1 and all(n < 0 for monomial in rest for _, n in monomial):
+            ((monomial, _),) = rest.items()
+            rest, sign = {tuple((atom, -n) for atom, n in monomial): 1.0}, -1.0
+        return self.add(out, self.single(self.atom("log", _key(rest))), sign)
 
     def _common_exponentials(self, p: Polynomial) -> Monomial:
         """The least power of each exponential over all terms."""

@@ -37,7 +37,6 @@ from . import (
     reshape,
     sink_movements,
     slices,
-    softmax,
     where,
 )
 
@@ -83,7 +82,6 @@ PHASES = (
         RECOMPOSE,
         "Whole layers are recognised while their parts still stand as exported.",
         activations.RULES,
-        softmax.RULES,
         normalization.RULES,
         attention.RULES,
     ),

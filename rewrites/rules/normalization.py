@@ -32,6 +32,7 @@ from ..language.terms import (
     choose,
     eq,
     forall,
+    one_axis,
 )
 
 HALF = Fraction(1, 2)
@@ -178,18 +179,19 @@ def rms_norm_rescale(law: Law) -> None:
 Normal = Callable[[Term, Term, Term], Term]
 
 
-def _by_channel(law: Law, x: Var, name: str) -> tuple[Var, Term]:
-    """A constant [c, 1, ..], and the vector [c] of its elements."""
-    found = law.constant(name, x.rank - 1)
+def _by_channel(law: Law, x: Var, name: str, before: int) -> tuple[Var, Term]:
+    """A constant [c, 1, ..], or [1, c, 1, ..], and the vector [c] of its elements."""
+    rank = x.rank - 1 + before
+    found = law.constant(name, rank)
     if not law.mutant(f"any_shape_of_{name}"):
         law.require(
             forall(
-                x.rank - 1,
-                lambda k: eq(found.dim(k), choose(eq(k, 0), x.dim(1), 1)),
+                rank, lambda k: eq(found.dim(k), choose(eq(k, before), x.dim(1), 1))
             ),
             f"the {name} isn't one number per channel",
         )
-    return found, Squeeze(found, axes=axis_range(x.rank - 1, 1, x.rank - 1))
+    row = Squeeze(found, axes=one_axis(rank, 0)) if before else found
+    return found, Squeeze(row, axes=axis_range(x.rank - 1, 1, x.rank - 1))
 
 
 def _channel_norm(law: Law, kind: str) -> tuple[Var, Var, Var, Normal]:
@@ -210,33 +212,33 @@ def _channel_norm(law: Law, kind: str) -> tuple[Var, Var, Var, Normal]:
 _CHANNELS = dict(r=4, x=[2, 4, 3, 2], s=[4], b=[4], groups=2, eps=1e-3)
 
 
-def _channel_norm_scale(name: str, kind: str) -> Rule:
+def _channel_norm_scale(name: str, kind: str, before: int) -> Rule:
     @rule(
         "fusion",
         name=name,
         statement=f"{kind}-normalised x with scale s and bias b, times c per channel: "
         "scale s * c and bias b * c",
-        samples=[{**_CHANNELS, "factor": [4, 1, 1]}],
+        samples=[{**_CHANNELS, "factor": [*[1] * before, 4, 1, 1]}],
     )
     def build(law: Law) -> None:
         x, s, b, normal = _channel_norm(law, kind)
-        factor, vector = _by_channel(law, x, "factor")
+        factor, vector = _by_channel(law, x, "factor", before)
         bias = b if law.mutant("bias_stays") else Mul(b, vector)
         law.rewrite(Mul(normal(x, s, b), factor), normal(x, Mul(s, vector), bias))
 
     return build
 
 
-def _channel_norm_bias(name: str, kind: str) -> Rule:
+def _channel_norm_bias(name: str, kind: str, before: int) -> Rule:
     @rule(
         "fusion",
         name=name,
         statement=f"{kind}-normalised x with bias b, plus c per channel: bias b + c",
-        samples=[{**_CHANNELS, "offset": [4, 1, 1]}],
+        samples=[{**_CHANNELS, "offset": [*[1] * before, 4, 1, 1]}],
     )
     def build(law: Law) -> None:
         x, s, b, normal = _channel_norm(law, kind)
-        offset, vector = _by_channel(law, x, "offset")
+        offset, vector = _by_channel(law, x, "offset", before)
         bias = b if law.mutant("bias_stays") else Add(b, vector)
         law.rewrite(Add(normal(x, s, b), offset), normal(x, s, bias))
 
@@ -244,10 +246,14 @@ def _channel_norm_bias(name: str, kind: str) -> Rule:
 
 
 CHANNEL_NORMS: list[Rule] = [
-    _channel_norm_scale("group_norm_rescale", "group"),
-    _channel_norm_scale("instance_norm_rescale", "instance"),
-    _channel_norm_bias("group_norm_rebias", "group"),
-    _channel_norm_bias("instance_norm_rebias", "instance"),
+    _channel_norm_scale("group_norm_rescale", "group", 0),
+    _channel_norm_scale("instance_norm_rescale", "instance", 0),
+    _channel_norm_bias("group_norm_rebias", "group", 0),
+    _channel_norm_bias("instance_norm_rebias", "instance", 0),
+    _channel_norm_scale("group_norm_rescale_image", "group", 1),
+    _channel_norm_scale("instance_norm_rescale_image", "instance", 1),
+    _channel_norm_bias("group_norm_rebias_image", "group", 1),
+    _channel_norm_bias("instance_norm_rebias_image", "instance", 1),
 ]
 
 

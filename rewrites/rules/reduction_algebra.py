@@ -8,12 +8,15 @@ from typing import TypeAlias
 from ..language.operators.elementwise import (
     Abs,
     Div,
+    Exp,
+    Log,
     Mul,
     Sqrt,
 )
 from ..language.operators.reduction import (
     ReduceL1,
     ReduceL2,
+    ReduceLogSumExp,
     ReduceMean,
     ReduceSum,
     ReduceSumSquare,
@@ -82,6 +85,13 @@ SPELLINGS = [
         lambda law, x, a, k: _over(ReduceSum, Abs(x), a, k),
         ReduceL1,
         ReduceSum,
+    ),
+    _spelled(
+        "log_sum_exp",
+        "Log(ReduceSum(Exp(x))) = ReduceLogSumExp(x)",
+        lambda law, x, a, k: Log(_over(ReduceSum, Exp(x), a, k)),
+        ReduceLogSumExp,
+        ReduceL1,
     ),
 ]
 

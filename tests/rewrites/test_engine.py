@@ -18,6 +18,7 @@ from fairhand.analysis.graph.traversal import all_graphs, all_nodes, sort
 from fairhand.analysis.shapes.infer import infer
 from fairhand.rewrites.engine import associative_chains
 from fairhand.rewrites.engine.apply import Rewriter
+from fairhand.rewrites.engine.graph_facts import GraphFacts
 from fairhand.rewrites.engine.match import Matcher
 from fairhand.rewrites.engine.rule_index import form_of, index_of, roots
 from fairhand.rewrites.engine.termination import weight
@@ -25,6 +26,7 @@ from fairhand.rewrites.engine.worklist import Worklist
 from fairhand.rewrites.language.exactness import Exactness
 from fairhand.rewrites.language.facts import Facts
 from fairhand.rewrites.language.operators.contraction import MatMul
+from fairhand.rewrites.language.operators.read_write import NoReading, reading
 from fairhand.rewrites.language.rule import Law, rule
 from fairhand.rewrites.rules.catalogue import BY_NAME, PHASES, RULES, SHARE
 from fairhand.rewrites.simplify import simplify
@@ -123,6 +125,24 @@ def test_a_squeeze_of_an_empty_list_is_left_alone() -> None:
     model = ir.from_proto(onnx.parser.parse_model(HEAD + text))
     simplify(model)
     assert "Squeeze" in operators(model)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(float[3] x, float[3] w) => (float y) { y = MatMul(x, w) }",
+        "(float[2,3] x, float[3] w) => (float[2] y) { y = MatMul(x, w) }",
+        """(float[1,1,5] x, float[1,1,2] w) => (float[1,1,3] y)
+            { y = Conv<pads = [-1, 0]>(x, w) }""",
+        "(float[3] x) => (float8e4m3fn[3] y) { y = Cast<to = 17, saturate = 0>(x) }",
+    ],
+)
+def test_what_no_law_speaks_of_is_not_read(text: str) -> None:
+    """The proofs take for granted that products have matrices, and pads add."""
+    model = ir.from_proto(onnx.parser.parse_model(HEAD + text))
+    (node,) = model.graph
+    with pytest.raises(NoReading):
+        reading(node, GraphFacts(infer(model)))
 
 
 def test_equal_nodes_become_one_and_so_do_their_users() -> None:

@@ -21,8 +21,9 @@ from fairhand.codegen.emit.package_files import PROVENANCE
 from fairhand.codegen.load.read_model import load
 from fairhand.rewrites.certificate.graph_hash import digest
 from fairhand.rewrites.engine.history import _evidence, _recounted
+from fairhand.rewrites.recognition.recognise import CLASSES
 from fairhand.rewrites.replay import make_certificate, replay
-from fairhand.rewrites.rules.catalogue import RULES
+from fairhand.rewrites.rules.catalogue import BY_NAME, RULES
 from fairhand.rewrites.simplify import simplify
 
 HEAD = '<ir_version: 10, opset_import: ["": 20]> g '
@@ -53,6 +54,15 @@ CERTIFICATE = certified(GRAPH)
 def test_what_was_done_is_certified_and_seen_by_values() -> None:
     count, compared = replay(model_of(GRAPH), CERTIFICATE)
     assert count == compared == len(CERTIFICATE["applications"]) >= 4
+
+
+def test_what_is_recognised_and_what_is_proved_have_names_of_their_own() -> None:
+    """A certificate says by the name which it is."""
+    assert not BY_NAME.keys() & CLASSES.keys()
+    text = "(float[2,5] x) => (float[2,5] y) { s = Softmax(x) y = Log(s) }"
+    certificate = certified(text)
+    assert [step["rule"] for step in certificate["applications"]] == ["log_softmax"]
+    assert replay(model_of(text), certificate) == (1, 1)
 
 
 @pytest.mark.parametrize("number", range(NUMBER))

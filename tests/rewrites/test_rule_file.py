@@ -115,6 +115,11 @@ def test_a_law_that_was_edited_is_not_applied(
             "    x = law.tensor('x', 1)\n    law.rewrite(Sin(x), x)",
             "law relu_of_relu",
         ),
+        (
+            "\n@rule('own', measure='order')\ndef turned(law):\n"
+            "    x = law.tensor('x', 1)\n    law.rewrite(Sin(x), Cos(x))",
+            "a law of your own has to make graphs lighter",
+        ),
     ],
 )
 def test_a_file_that_fails_names_the_line(
@@ -214,6 +219,15 @@ def test_all_words_of_the_language_are_documented() -> None:
         words.append(f"`{name}({parameters})`" if parameters else f"`{name}`")
     written = " ".join(page.split())
     assert [word for word in words if word not in written] == []
+
+
+def test_laws_that_differ_are_spelled_differently() -> None:
+    """A verdict is looked up by the text of its law."""
+    one, other = (Law(), Law())
+    for law, kinds in ((one, ""), (other, "int")):
+        x = law.tensor("x", law.rank())
+        law.rewrite(x, law.number(1, kinds=kinds))
+    assert one.text() != other.text()
 
 
 def test_a_file_without_laws(tmp_path: Path, model: Path, capfd: Capture) -> None:

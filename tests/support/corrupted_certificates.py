@@ -10,6 +10,7 @@ corruption; to put a stronger `level` or a weaker `exactness` than were asked ne
 from __future__ import annotations
 
 import copy
+import json
 import random
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +28,7 @@ def corrupted(certificate: Certificate, number: int) -> Certificate:
     while True:
         found = copy.deepcopy(certificate)
         way(found, draw)
-        if found != certificate:
+        if json.dumps(found) != json.dumps(certificate):
             return found
         way = draw.choice(WAYS)  # one that this certificate has a place for
 
@@ -126,6 +127,16 @@ def _too_early(found: Certificate, draw: random.Random) -> None:
         steps.insert(i, steps.pop(j))
 
 
+def _in_other_words(found: Certificate, draw: random.Random) -> None:
+    """Numbers and truth values that Python takes for the same."""
+    step = draw.choice(found["applications"])
+    places = [(found, key) for key in ("level", "sweeps")] + [(step, "sweep")]
+    where, key = draw.choice(
+        [*places, *((found["classes"], k) for k in found["classes"])]
+    )
+    where[key] = bool(where[key]) if where[key] in (0, 1) else float(where[key])
+
+
 def _nothing_done(found: Certificate, draw: random.Random) -> None:
     found["applications"] = []
 
@@ -155,6 +166,7 @@ WAYS: list[Callable[[Certificate, random.Random], None]] = [
     _dropped,
     _twice,
     _too_early,
+    _in_other_words,
     _nothing_done,
     _whole("graph", _hash(128)),
     _whole("kernel", _hash(64)),
@@ -167,4 +179,6 @@ WAYS: list[Callable[[Certificate, random.Random], None]] = [
     _whole("cost", lambda cost, draw: {**cost, "after": cost["before"] | {"nodes": 1}}),
     _whole("rules", lambda name, draw: "my_rules.py"),
     _whole("more", lambda before, draw: True),
+    _whole("more", lambda before, draw: None),
+    _with(more=lambda before, draw: None),
 ]

@@ -6,7 +6,7 @@ with a counterexample: a lemma that could be weakened without notice would be wo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -15,11 +15,14 @@ from typing import Any
 import z3
 
 from fairhand.rewrites.proof.kernel.scalars import Op, Scalar, Symbol
+from fairhand.rewrites.proof.machine.arithmetic import same_leaf
 from fairhand.rewrites.proof.machine.bitwise_decision import (
     RESOURCE_LIMIT,
+    Classification,
+    _classify,
     classify,
-    classify_integers,
 )
+from fairhand.rewrites.proof.machine.element_types import format_named
 
 # The largest relative error of one rounding, to nearest.
 ROUNDING_UNITS = {
@@ -29,6 +32,21 @@ ROUNDING_UNITS = {
 }
 # The widths of the types of BitShift.
 WIDTHS = (8, 16, 32, 64)
+
+
+def classify_integers(
+    left: Scalar,
+    right: Scalar,
+    width: int,
+    facts: Sequence[Scalar] = (),
+    signed: bool = True,
+) -> Classification:
+    """Whether left = right holds for whole numbers that wrap around, `width` bits wide.
+
+    The result is "bitwise" or None.
+    """
+    element = format_named(f"{'int' if signed else 'uint'}{width}")
+    return _classify((left, right), facts, same_leaf, (element,), RESOURCE_LIMIT)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,17 @@ from .read_write import (
     whole,
 )
 
-MatMul = plain("MatMul", 2)
+
+def _read_matmul(node: ir.Node, facts: Facts) -> Reading:
+    inputs = (given(node, 0), given(node, 1))
+    if any(rank_of(x, facts) < 2 for x in inputs):
+        raise NoReading("a product of vectors")
+    return Reading(inputs, {})
+
+
+MatMul = define(
+    Operator("MatMul"), _read_matmul, lambda inputs, p: Draft("MatMul", inputs)
+)
 Gemm = plain("Gemm", 3, alpha=1.0, beta=1.0, transA=0, transB=0)
 
 
@@ -50,6 +60,8 @@ def window(
     if auto == "NOTSET":
         pads = attribute(node, "pads", (0,) * (2 * (rank - 2)))
         low, high = (0, 0, *pads[: rank - 2]), (0, 0, *pads[rank - 2 :])
+        if any(n < 0 for n in pads):
+            raise NoReading("pads that cut")
     elif auto != "VALID":
         if node.op_type == "ConvTranspose":
             raise NoReading(f"ConvTranspose with auto_pad {auto}")

@@ -16,6 +16,7 @@ from .read_write import (
     NoReading,
     Output,
     Reading,
+    attribute,
     define,
     given,
     plain,
@@ -106,6 +107,8 @@ def _read_cast(node: ir.Node, facts: Facts) -> Reading:
     source = given(node, 0)
     if source.dtype is None:
         raise NoReading("the element type of the operand is unknown")
+    if not attribute(node, "saturate", 1) or "round_mode" in node.attributes:
+        raise NoReading("a Cast that rounds in a way of its own")
     to = ir.DataType(node.attributes["to"].as_int())
     return Reading((source,), {"source": source.dtype.name, "to": to.name})
 

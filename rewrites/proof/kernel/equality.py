@@ -41,6 +41,7 @@ from .questions import COMM, LEVELS, ORDER, RING, Failure, Hypotheses
 from .scalars import Const, FromInt, Guard, Ite, NegInf, NegZero, Op, Red, Scalar
 from .smt import (
     POSITION,
+    TooMuch,
     bound,
     bound_function,
     every,
@@ -314,6 +315,20 @@ def prove_equal(
     elements there. `whole`: divisions are of whole numbers, and may end the process.
     """
     new_session()
+    try:
+        return _proved(left, right, context, levels, decide, whole)
+    except TooMuch as reason:
+        return Verdict(False, None, frozenset(), str(reason))
+
+
+def _proved(
+    left: Tensor | Family,
+    right: Tensor | Family,
+    context: Context,
+    levels: tuple[str, ...],
+    decide: Callable[[Tensor, Any, Scalar, Scalar], bool] | None,
+    whole: bool,
+) -> Verdict:
     hypotheses: Hypotheses = tuple(context.hypotheses)
     questions = Equality(context, 0)
     shown = hypotheses

@@ -30,10 +30,16 @@ IndexMap: TypeAlias = Callable[[Integer], Integer]
 INT = z3.IntSort()
 RLIMIT = 1_000_000  # three times what the laws in use need
 HINT = RLIMIT // 20  # for what is often false, and of little use if it is true
+QUESTION = 2_000  # that asking is worth, beside what z3 spends on the answer
+WORK = 10_000_000  # in all, for one goal: some times what the laws in use need
 
 _names = itertools.count()
 
 POSITION = z3.Int("position!")  # stands for any axis position; never in a hypothesis
+
+
+class TooMuch(Exception):
+    """A goal takes more work than may be spent on one."""
 
 
 class Remembered:
@@ -254,6 +260,8 @@ def proves(
     facts = [h for h in hypotheses if z3.is_expr(h)]
     key = (rlimit, patient, *sorted({h.get_id() for h in facts}), goal.get_id())
     if key not in Session.answers:
+        if Session.spent + QUESTION * Session.queries > WORK:
+            raise TooMuch("not shown: that takes too much work")
         Session.kept += [*facts, goal]
         Session.answers[key] = refuted([*facts, z3.Not(goal)], rlimit, patient)
     return Session.answers[key]

@@ -81,22 +81,6 @@ def classify(
     return _classify((left, right), facts, same, DECIDED, limit)
 
 
-def classify_integers(
-    left: Scalar,
-    right: Scalar,
-    width: int,
-    facts: Sequence[Scalar] = (),
-    signed: bool = True,
-    same: Same = same_leaf,
-) -> Classification:
-    """Whether left = right holds for whole numbers that wrap around, `width` bits wide.
-
-    The result is "bitwise" or None.
-    """
-    element = format_named(f"{'int' if signed else 'uint'}{width}")
-    return _classify((left, right), facts, same, (element,), RESOURCE_LIMIT)
-
-
 def classify_whole(
     left: Scalar,
     right: Scalar,

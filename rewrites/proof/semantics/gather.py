@@ -104,6 +104,21 @@ def scatter_nd(
     context: Context, data: Tensor, indices: Tensor, updates: Tensor
 ) -> Tensor:
     """Some elements of the data replaced: known to depend on the operands alone."""
+    last = indices.rank - 1
+    kept = last - indices.dim(last)  # as in GatherND
+
+    def same(k: Integer) -> Any:
+        size = choose(k < last, indices.dim(k), data.dim(k - kept))
+        return updates.dim(k) == size
+
+    def inside(i: IndexMap) -> Any:
+        size = data.dim(i(last))
+        return within(from_front(whole(indices.at(i)), size), size)
+
+    ranks = both(last >= 0, kept >= last - data.rank, updates.rank == data.rank + kept)
+    context.require(ranks, "the ranks of ScatterND")
+    context.require(All(updates.rank, same), "the sizes of ScatterND")
+    require_everywhere(context, indices.rank, indices.dim, inside, "indices")
     return opaque("scatter_nd", data.rank, data.dim, (data, indices, updates))
 
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 import z3
 from support import kernel_lemmas
+from support.kernel_lemmas import classify_integers
 from support.scalar_laws import (
     BITWISE,
     a,
@@ -35,7 +36,7 @@ from support.scalar_runtimes import (
 )
 
 from fairhand.rewrites.proof.kernel.scalars import Const, Element, Op, Scalar
-from fairhand.rewrites.proof.machine.bitwise_decision import classify, classify_integers
+from fairhand.rewrites.proof.machine.bitwise_decision import classify
 from fairhand.rewrites.proof.machine.element_types import (
     FLOATS,
     Refused,

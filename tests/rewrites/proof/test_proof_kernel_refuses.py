@@ -43,6 +43,7 @@ from support.kernel_world import (
     z,
 )
 
+from fairhand.rewrites.proof.kernel import smt
 from fairhand.rewrites.proof.kernel.scalars import (
     All,
     Element,
@@ -664,3 +665,18 @@ def test_exact_levels_refuse_what_only_the_reals_know(
 ) -> None:
     assert not ask(lambda world: (left, right), levels).proved
     assert ask(lambda world: (left, right)).proved
+
+
+def test_a_goal_is_given_up_after_so_much_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of questions and of what answering them takes, whatever the clock says."""
+
+    def build(world: World) -> Any:
+        return x / y * y, x
+
+    assert ask(build).proved
+    monkeypatch.setattr(smt, "WORK", -1)
+    verdict = ask(build)
+    assert not verdict.proved
+    assert verdict.why == "not shown: that takes too much work"

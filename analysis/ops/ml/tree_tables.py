@@ -31,8 +31,7 @@ class Tables:
     root: Array
     feature: Array
     threshold: Array
-    left: Array
-    right: Array
+    child: Array
     equal: Array
     nan_left: Array
     value: Array
@@ -82,8 +81,7 @@ def tables(n: NodeView, nodes: Nodes, votes: tuple[Array, Array, Array]) -> Tabl
         nodes.root,
         np.where(leaf, 0, nodes.feature),
         np.where(leaf, 0, threshold).astype(threshold.dtype),
-        np.where(swap, false, true),
-        np.where(swap, true, false),
+        np.where(swap, [true, false], [false, true]).T,
         np.isin(nodes.mode, [MODES.index("EQ"), MODES.index("NEQ")]),
         nan_left,
         value,

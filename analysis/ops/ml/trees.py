@@ -191,7 +191,7 @@ def _form(
     if aggregate in ("MIN", "MAX"):
         _check_extremes(n, found, votes)
     layer = helpers.MixedTrees if found.mixed else helpers.Trees
-    names = "root feature threshold left right value target".split()
+    names = "root feature threshold child value target".split()
     names += ["equal", "nan_left"] if found.mixed else []
     wide = found.threshold.dtype == np.float64
     sizes = {
@@ -236,8 +236,8 @@ def _check_extremes(
     """A leaf without a vote would count as 0 in a smallest or largest."""
     place, target, _ = votes
     pairs = np.unique(np.stack([place, target]), axis=1)
-    leaves = np.flatnonzero(found.left == found.right)
-    full = np.bincount(pairs[0], minlength=len(found.left))[leaves]
+    leaves = np.flatnonzero(np.equal(*found.child.T))
+    full = np.bincount(pairs[0], minlength=len(found.child))[leaves]
     if pairs.shape[1] != len(place) or (full != found.value.shape[1]).any():
         n.refuse(f"{n.node.op_type} takes an extreme, but not every leaf has a vote")
 

@@ -77,11 +77,13 @@ def _offered(plan: EnginePlan) -> dict[str, tuple[list[str], str]]:
     first = ["Half"] if plan.precision in DTYPES else []
     first += ["in_int8"] if plan.precision == "int8" else []
     packs = ["join_when_called" if plan.joins else "packed"]
+    packs += ["Widened"] if plan.halves else []
     packs += ["take_integers_when_called"] if plan.integers else []
     packs += ["convert_once"] if plan.exact else []
     packs += ["Recorded"] if plan.caches else []
     layers = "linear layers" + " and LSTMs" * ("nn.LSTM" in plan.layers)
     packing = f"the same, {layers} by oneDNN, their weights laid out once"
+    packing += HALVES * plan.halves
     packing += EXACTLY * bool(plan.exact)
     packing += UNPACKED * ("PackedLinear" in plan.layers)
     packing += DEPTHWISE * ("nn.Conv2d" in plan.layers)
@@ -143,6 +145,8 @@ UNPACKED = """
          in float32, those of few bits too: for speed, not for memory"""
 DEPTHWISE = """
          and convolutions of each channel by itself in quicker words"""
+HALVES = """
+         and products of float16 in float32"""
 EXACTLY = """
          and weights of integers converted once"""
 INTEGERS = """

@@ -118,3 +118,59 @@ def test_an_empty_batch_has_no_range(tmp_path: Path) -> None:
             None, {"x": np.ones((0, 6), np.float32)}
         )
         assert found.shape == (0, 4)
+
+
+class Calls(TorchFunctionMode):
+    """Counts calls of one function."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function, self.count = function, 0
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        self.count += function is self.function
+        return function(*args, **(kwargs or {}))
+
+
+def test_what_several_products_take_is_rounded_once(tmp_path: Path) -> None:
+    g = Graph(x=["n", 6])
+    first = g("Relu", g("MatMul", "x", g.weight("first", 6, 7)))
+    parts = [g("MatMul", first, g.weight(name, 7, 4)) for name in "qkv"]
+    model = quantized(g.model(y=g("Concat", *parts, axis=1)), "dynamic")
+    fairhand.compile(model, tmp_path / "a", engine="packed", verify=False)
+    module = imported(tmp_path / "a")
+    plain, packed = module.Session(engine="eager"), module.Session()
+    for rows in (3, 1, 3):
+        feed = {"x": np.random.default_rng(rows).normal(size=(rows, 6)).astype("f")}
+        with Calls(Tensor.aminmax) as calls:
+            found = packed.run(None, feed)
+        assert calls.count == 2
+        np.testing.assert_array_equal(found, plain.run(None, feed))
+
+
+def test_sums_that_weights_of_both_signs_bound_stay_in_float32(tmp_path: Path) -> None:
+    g = Graph(x=["n", 900])
+    weight = np.where(np.arange(900) % 2, 1, -1)[:, None] * np.ones((900, 2))
+    y = g("MatMul", "x", g.weight("w", value=weight.astype(np.float32)))
+    fairhand.compile(
+        quantized(g.model(y=y), "dynamic"), tmp_path / "a", engine="packed"
+    )
+    session = imported(tmp_path / "a").Session()
+    (layer,) = (m for m in session.network.modules() if type(m).__name__ == "Ranged")
+    assert layer.dtype == torch.float32
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_weights_of_images_have_their_channels_innermost(
+    how: str, tmp_path: Path
+) -> None:
+    feeds = [{"x": np.ones((1, 3, 6, 6), np.float32)}]
+    model = quantized(convolutions(), how, feeds)
+    fairhand.compile(model, tmp_path / "a", engine="packed")
+    layers = [*imported(tmp_path / "a").Session().network.modules()]
+    made = [m for m in layers if getattr(m, "sizes", None) and hasattr(m, "weight")]
+    assert how == "qdq" or len(made) == 2
+    for layer in made:
+        assert layer.weight.is_contiguous(memory_format=torch.channels_last)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from ..packed import LaidOutLinear
 
@@ -31,3 +33,54 @@ class LaidOutHalves(nn.Module):
         if x.numel() == x.shape[-1]:
             return F.linear(x, self.weight, self.bias)
         return self.product(x.float()).to(x.dtype)
+
+
+class Widened(nn.Module):
+    """The network with its other products in float32, too, from and to float16."""
+
+    def __init__(self, network: nn.Module):
+        super().__init__()
+        self.network, self.products = network, Wide(network)
+
+    def forward(self, *feeds: Any) -> Any:
+        with self.products:
+            return self.network(*feeds)
+
+
+class Wide(TorchFunctionMode):
+    """Takes the place of products in float16; a weight is converted once."""
+
+    def __init__(self, network: nn.Module):
+        super().__init__()
+        self.weights = {id(w) for w in (*network.parameters(), *network.buffers())}
+        self.converted: dict[int, Tensor] = {}
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        x = args[0] if function in PRODUCTS else None
+        row = function is F.linear and x.numel() == x.shape[-1]
+        if x is None or x.dtype not in FLOATS or row:
+            return function(*args, **kwargs)
+        named = {name: self.wide(value) for name, value in kwargs.items()}
+        return function(*map(self.wide, args), **named).to(x.dtype)
+
+    def wide(self, x: Any) -> Any:
+        if not isinstance(x, Tensor) or x.dtype not in FLOATS:
+            return x
+        if id(x) not in self.weights:
+            return x.float()
+        if id(x) not in self.converted:
+            self.converted[id(x)] = x.float()
+        return self.converted[id(x)]
+
+
+PRODUCTS = {
+    F.linear,
+    F.scaled_dot_product_attention,
+    torch.matmul,
+    Tensor.matmul,
+    Tensor.__matmul__,
+    *(getattr(F, f"conv{kind}{n}d") for kind in ("", "_transpose") for n in (1, 2, 3)),
+}

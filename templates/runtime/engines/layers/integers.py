@@ -3,9 +3,12 @@ converted once."""
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections import defaultdict
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -18,7 +21,6 @@ from ...model import (
     QLinearLinear,
     QuantizedConv2d,
     QuantizedLinear,
-    dynamic_quantize_linear,
     requantize,
 )
 
@@ -75,13 +77,18 @@ class Rounding(nn.Module):
 
     def __init__(self, layer: FakeQuantize):
         super().__init__()
-        self.scale, self.zero = layer.scale, int(layer.zero_point)
-        self.limits = torch.iinfo(layer.zero_point.dtype)
+        self.scale, zero = layer.scale, int(layer.zero_point)
+        limits = torch.iinfo(layer.zero_point.dtype)
+        self.limits = limits.min - zero, limits.max - zero
 
     def forward(self, x: Tensor) -> Tensor:
-        x = (x / self.scale).round_().add_(self.zero)
-        x = x.clamp_(self.limits.min, self.limits.max)
-        return x.sub_(self.zero).mul_(self.scale)
+        return (x / self.scale).round_().clamp_(*self.limits).mul_(self.scale)
+
+
+def laid_out(weight: Tensor) -> Tensor:
+    """With the channels innermost, as an image's are: each call would lay it out."""
+    innermost = torch.channels_last if weight.ndim == 4 else torch.contiguous_format
+    return weight.contiguous(memory_format=innermost)
 
 
 class ScaledOnce(nn.Module):
@@ -91,7 +98,7 @@ class ScaledOnce(nn.Module):
         super().__init__()
         self.layer = layer  # for who reads its parameters
         ones = [1] * (layer.weight.ndim - 1)
-        self.weight = layer.weight * layer.scale.view(-1, *ones)
+        self.weight = laid_out(layer.weight * layer.scale.view(-1, *ones))
         self.sizes: Any = None
         if isinstance(layer, nn.Conv2d):
             self.sizes = layer.stride, layer.padding, layer.dilation, layer.groups
@@ -151,25 +158,27 @@ class ExactProduct(nn.Module):
     """A product of integers in floats, each sum of which is exact.
 
     In float32 up to 2**24 whatever its order, which the weights tell; else in float64.
+    What they meet is 255 wide around 0: it can't be large on both sides.
     """
 
     def __init__(self, layer: Any):
         super().__init__()
         self.layer = layer  # for who reads its parameters
-        rows = layer.weight.flatten(1).double().abs().sum(1) * 255
+        weights = layer.weight.flatten(1).double()
+        above, below = weights.clamp(min=0).sum(1), weights.clamp(max=0).sum(1)
+        rows = 255 * torch.maximum(above, -below)
         bias = layer.bias if layer.bias is None else layer.bias.double()
         self.static = hasattr(layer, "input_scale")
         if self.static and bias is not None:
             rows = rows + bias.abs()
         self.dtype = torch.float32 if float(rows.max()) < 2**24 else torch.float64
-        self.weight = layer.weight.to(self.dtype)
+        self.weight = laid_out(layer.weight.to(self.dtype))
         self.bias = bias.to(self.dtype) if self.static and bias is not None else None
         self.sizes: Any = None
         if isinstance(layer, nn.Conv2d):
             self.sizes = layer.stride, layer.padding, layer.dilation, layer.groups
 
-    def product(self, x: Tensor, zero_point: Tensor) -> Tensor:
-        x = x.to(self.dtype).sub_(zero_point)  # integers before, so no one else's
+    def product(self, x: Tensor) -> Tensor:
         if self.sizes is None:
             return F.linear(x, self.weight, self.bias)
         return F.conv2d(x, self.weight, self.bias, *self.sizes)
@@ -190,12 +199,15 @@ class Requantized(ExactProduct):
 
     def forward(self, x: Tensor) -> Tensor:
         before, behind = self.zero_points
-        y = self.product(x, before)
+        x = x.to(self.dtype).sub_(before)  # integers before, so no one else's
+        y = self.product(x)
         return requantize(y, self.scale, behind, behind.dtype)
 
 
 class Ranged(ExactProduct):
-    """Of what is rounded by its range in each call."""
+    """Of what is rounded by its range in each call: once for all that take it."""
+
+    last = threading.local()
 
     def __init__(self, layer: Any):
         super().__init__(layer)
@@ -203,9 +215,22 @@ class Ranged(ExactProduct):
         self.added = None if layer.bias is None else self.upright(layer.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        x, scale, zero_point = dynamic_quantize_linear(x)
-        y = self.product(x, zero_point).float() * (scale * self.scale)
-        return y if self.added is None else y + self.added
+        given = getattr(self.last, "given", None)
+        if given is None or given() is not x:
+            self.last.given, self.last.found = weakref.ref(x), rounded(x)
+        integers, step = self.last.found
+        y = self.product(integers.to(self.dtype)).float().mul_(self.scale * step)
+        return y if self.added is None else y.add_(self.added)
+
+
+def rounded(x: Tensor) -> tuple[Tensor, float]:
+    """x in steps of a 255th of its range, which 0 is in, and the step."""
+    range_ = x.aminmax() if x.numel() else (x.new_zeros(1),) * 2
+    low, high = (np.float32(end.item()) for end in range_)
+    low, high = min(low, np.float32(0)), max(high, np.float32(0))
+    step = np.float32(1) if low == high else (high - low) / np.float32(255)
+    zero = float(np.rint(-low / step).clip(0, 255))
+    return (x / float(step)).round_().clamp_(-zero, 255 - zero), float(step)
 
 
 EXACT: dict[type[nn.Module], type[ExactProduct]] = {

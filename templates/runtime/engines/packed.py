@@ -1,4 +1,4 @@
-"""Linear layers by oneDNN."""
+"""Linear layers on weights that are laid out once."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 FLOATS = (torch.float32, torch.bfloat16)  # what oneDNN computes in
-# For which weights are laid out that meet one: the quickest, by the instructions.
-ROWS = 2 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 1
+# Elsewhere oneDNN is slower for one row, and a call of it takes longer to start.
+WIDE = torch.backends.cpu.get_cpu_capability() == "AVX512"
+ROWS = 2 if WIDE else 1  # for which weights are laid out that meet one
+SMALL = 2**18  # numbers of a weight for which that tells
 
 
 def packed(model: nn.Module) -> nn.Module:
@@ -37,10 +40,7 @@ def pack(network: nn.Module) -> None:
 
 
 class LaidOutLinear(nn.Module):
-    """A linear layer by oneDNN, on a copy of its weight that is laid out once.
-
-    For so many rows, or, if none are told, for one or more as the first call has.
-    """
+    """A linear layer on a weight laid out once: for rows as told, or as come first."""
 
     def __init__(self, layer: Any, rows: int = 0):
         super().__init__()
@@ -48,15 +48,24 @@ class LaidOutLinear(nn.Module):
         self.laid_out = self.for_rows(rows) if rows else None
 
     def for_rows(self, rows: int) -> Tensor:
+        if not WIDE and (rows == 1 or self.weight.numel() <= SMALL):
+            return transposed(self.weight)
         laid_out: Tensor = torch.ops.mkldnn._reorder_linear_weight(self.weight, rows)
         return laid_out
 
     def forward(self, x: Tensor) -> Tensor:
         if self.laid_out is None:
             self.laid_out = self.for_rows(2 if x.numel() > x.shape[-1] else ROWS)
+        if not self.laid_out.is_mkldnn:
+            return F.linear(x, self.laid_out, self.bias)
         return torch.ops.mkldnn._linear_pointwise(
             x, self.laid_out, self.bias, "none", [], ""
         )
+
+
+def transposed(weight: Tensor) -> Tensor:
+    """The same numbers, in memory by what they multiply: a product reads them so."""
+    return weight.t().contiguous().t()
 
 
 PACKED: dict[type[nn.Module], Callable[[Any], nn.Module]] = {nn.Linear: LaidOutLinear}

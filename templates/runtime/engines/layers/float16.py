@@ -58,12 +58,10 @@ class Wide(TorchFunctionMode):
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        kwargs = kwargs or {}
-        x = args[0] if function in PRODUCTS else None
-        row = function is F.linear and x.numel() == x.shape[-1]
-        if x is None or x.dtype not in FLOATS or row:
-            return function(*args, **kwargs)
-        named = {name: self.wide(value) for name, value in kwargs.items()}
+        x: Any = args[0] if function in PRODUCTS else None
+        if x is None or x.dtype not in FLOATS:
+            return function(*args, **(kwargs or {}))
+        named = {name: self.wide(value) for name, value in (kwargs or {}).items()}
         return function(*map(self.wide, args), **named).to(x.dtype)
 
     def wide(self, x: Any) -> Any:
@@ -76,11 +74,6 @@ class Wide(TorchFunctionMode):
         return self.converted[id(x)]
 
 
-PRODUCTS = {
-    F.linear,
-    F.scaled_dot_product_attention,
-    torch.matmul,
-    Tensor.matmul,
-    Tensor.__matmul__,
-    *(getattr(F, f"conv{kind}{n}d") for kind in ("", "_transpose") for n in (1, 2, 3)),
-}
+CONVOLUTIONS = [f"conv{kind}{n}d" for kind in ("", "_transpose") for n in (1, 2, 3)]
+PRODUCTS = {torch.matmul, Tensor.matmul, Tensor.__matmul__}
+PRODUCTS |= {F.scaled_dot_product_attention, *(getattr(F, c) for c in CONVOLUTIONS)}

@@ -23,6 +23,7 @@ from ...model import (
     QuantizedLinear,
     requantize,
 )
+from ..packed import transposed
 
 INTEGER_LAYERS = (QuantizedConv2d, QuantizedLinear)
 
@@ -87,6 +88,8 @@ class Rounding(nn.Module):
 
 def laid_out(weight: Tensor) -> Tensor:
     """With the channels innermost, as an image's are: each call would lay it out."""
+    if weight.ndim == 2:
+        return transposed(weight)
     innermost = torch.channels_last if weight.ndim == 4 else torch.contiguous_format
     return weight.contiguous(memory_format=innermost)
 
@@ -157,8 +160,8 @@ def convert_once(network: nn.Module) -> nn.Module:
 class ExactProduct(nn.Module):
     """A product of integers in floats, each sum of which is exact.
 
-    In float32 up to 2**24 whatever its order, which the weights tell; else in float64.
-    What they meet is 255 wide around 0: it can't be large on both sides.
+    In float32 up to 2**24 whatever its order; else in float64. What weights meet is 255
+    wide around 0: it can't be large on both sides.
     """
 
     def __init__(self, layer: Any):

@@ -14,7 +14,6 @@ FLOATS = (torch.float32, torch.bfloat16)  # what oneDNN computes in
 # Elsewhere oneDNN is slower for one row, and a call of it takes longer to start.
 WIDE = torch.backends.cpu.get_cpu_capability() == "AVX512"
 ROWS = 2 if WIDE else 1  # for which weights are laid out that meet one
-SMALL = 2**18  # numbers of a weight for which that tells
 
 
 def packed(model: nn.Module) -> nn.Module:
@@ -47,20 +46,18 @@ class LaidOutLinear(nn.Module):
         self.weight, self.bias = layer.weight, layer.bias  # for who reads them
         self.laid_out = self.for_rows(rows) if rows else None
 
-    def for_rows(self, rows: int) -> Tensor:
-        if not WIDE and (rows == 1 or self.weight.numel() <= SMALL):
+    def for_rows(self, rows: int) -> Any:
+        if not WIDE and (rows == 1 or self.weight.numel() <= 2**18):
             return transposed(self.weight)
-        laid_out: Tensor = torch.ops.mkldnn._reorder_linear_weight(self.weight, rows)
-        return laid_out
+        return torch.ops.mkldnn._reorder_linear_weight(self.weight, rows)
 
     def forward(self, x: Tensor) -> Tensor:
         if self.laid_out is None:
             self.laid_out = self.for_rows(2 if x.numel() > x.shape[-1] else ROWS)
         if not self.laid_out.is_mkldnn:
             return F.linear(x, self.laid_out, self.bias)
-        return torch.ops.mkldnn._linear_pointwise(
-            x, self.laid_out, self.bias, "none", [], ""
-        )
+        given = x, self.laid_out, self.bias, "none", [], ""
+        return torch.ops.mkldnn._linear_pointwise(*given)
 
 
 def transposed(weight: Tensor) -> Tensor:

@@ -11,8 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 FLOATS = (torch.float32, torch.bfloat16)  # what oneDNN computes in
-# Elsewhere oneDNN is slower for one row, and a call of it takes longer to start.
-WIDE = torch.backends.cpu.get_cpu_capability() == "AVX512"
+WIDE = torch.backends.cpu.get_cpu_capability() == "AVX512"  # for oneDNN
 ROWS = 2 if WIDE else 1  # for which weights are laid out that meet one
 
 

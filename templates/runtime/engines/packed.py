@@ -55,7 +55,7 @@ class LaidOutLinear(nn.Module):
             self.laid_out = self.for_rows(2 if x.numel() > x.shape[-1] else ROWS)
         if not self.laid_out.is_mkldnn:
             return F.linear(x, self.laid_out, self.bias)
-        given = x, self.laid_out, self.bias, "none", [], ""
+        given: Any = x, self.laid_out, self.bias, "none", [], ""
         return torch.ops.mkldnn._linear_pointwise(*given)
 
 

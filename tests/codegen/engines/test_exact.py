@@ -150,6 +150,24 @@ def test_what_several_products_take_is_rounded_once(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found, plain.run(None, feed))
 
 
+def test_what_is_written_to_between_two_products_is_rounded_anew(
+    tmp_path: Path,
+) -> None:
+    g = Graph(x=["n", 6])
+    first = g("Relu", g("MatMul", "x", g.weight("first", 6, 7)))
+    parts = [g("MatMul", first, g.weight(name, 7, 4)) for name in "qk"]
+    model = quantized(g.model(y=g("Concat", *parts, axis=1)), "dynamic")
+    fairhand.compile(model, tmp_path / "a", engine="packed", verify=False)
+    session = imported(tmp_path / "a").Session()
+    *_, q, k = (m for m in session.network.modules() if type(m).__name__ == "Ranged")
+    x = torch.ones(3, 7)
+    with torch.no_grad():
+        before = k(x).clone()
+        q(x)
+        x += torch.arange(7)
+        assert not torch.equal(k(x), before)
+
+
 def test_sums_that_weights_of_both_signs_bound_stay_in_float32(tmp_path: Path) -> None:
     g = Graph(x=["n", 900])
     weight = np.where(np.arange(900) % 2, 1, -1)[:, None] * np.ones((900, 2))

@@ -154,7 +154,20 @@ def convert_once(network: nn.Module) -> nn.Module:
         for name, child in layer.named_children():
             if type(child) in EXACT:
                 setattr(layer, name, EXACT[type(child)](child))
-    return network
+    return Counted(network)
+
+
+class Counted(nn.Module):
+    """The network on tensors that count what is written to them: none is taken for what
+    it was before."""
+
+    def __init__(self, network: nn.Module):
+        super().__init__()
+        self.network = network
+
+    def forward(self, *feeds: Any) -> Any:
+        with torch.inference_mode(False), torch.no_grad():
+            return self.network(*feeds)
 
 
 class ExactProduct(nn.Module):
@@ -218,9 +231,10 @@ class Ranged(ExactProduct):
         self.added = None if layer.bias is None else self.upright(layer.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        given = getattr(self.last, "given", None)
-        if given is None or given() is not x:
-            self.last.given, self.last.found = weakref.ref(x), rounded(x)
+        given, version = getattr(self.last, "given", (lambda: None, 0))
+        if given() is not x or x.is_inference() or x._version != version:
+            counted = 0 if x.is_inference() else x._version
+            self.last.given, self.last.found = (weakref.ref(x), counted), rounded(x)
         integers, step = self.last.found
         y = self.product(integers.to(self.dtype)).float().mul_(self.scale * step)
         return y if self.added is None else y.add_(self.added)

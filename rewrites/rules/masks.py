@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..language.operators.attention import Attention
-from ..language.operators.elementwise import And, Where
+from ..language.operators.elementwise import Add, And, Where
 from ..language.operators.movement import Expand
 from ..language.pattern import Term
 from ..language.rule import Law, Rule, rule
@@ -57,6 +57,16 @@ def attention_mask_of_zeros(law: Law) -> None:
     law.rewrite(left, right)
 
 
+@rule("masks", samples=[dict(SHAPES, zero=[], z=[2, 3, 4, 5])], measure="flops")
+def attention_mask_plus_zeros(law: Law) -> None:
+    """Attention(q, k, v, m + Expand(0)) = Attention(q, k, v, m)"""
+    m = law.tensor("m", 4, kinds="float")
+    zero = law.filled("zero", 4, 0, kinds="float")
+    summed = Add(m, Expand(zero, shape=law.sizes("z", 4)))
+    left, right = _attention_of(law, summed, m, kinds="float")
+    law.rewrite(left, right)
+
+
 @rule("masks", samples=[dict(r=3, y=[2, 1, 3], yes=[1, 4, 1])], measure="flops")
 def true_and_enlarging(law: Law) -> None:
     """And(true, y) = Expand(y)"""
@@ -82,5 +92,6 @@ RULES: list[Rule] = [
     true_and_enlarging,
     where_expanded_condition,
     attention_mask_of_zeros,
+    attention_mask_plus_zeros,
     attention_mask_expanded,
 ]

@@ -337,20 +337,24 @@ def test_a_mask_is_not_enlarged_for_an_open_batch() -> None:
     assert [n.op_type for n in model.graph] == ["Where", "Attention"]
 
 
+@pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("kept", ["1.0", "mask"])
-def test_a_mask_that_keeps_all_keys_goes(kept: str) -> None:
+def test_a_mask_that_keeps_all_keys_goes(kept: str, biased: bool) -> None:
     """PyTorch's exporter writes one where the caller of a network has none."""
     text = """<ir_version: 10, opset_import: ["": 23]> net (float[b,2,5,4] q,
-        float[b,2,5,4] k, float[b,2,5,4] v, float[b,5] mask) => (float[b,2,5,4] y)
+        float[b,2,5,4] k, float[b,2,5,4] v, float[b,5] mask, float[1,2,5,5] bias)
+        => (float[b,2,5,4] y)
         <int64[1] five = {5}, int64[2] at = {1, 2}, float one = {1.0},
         float zero = {0.0}, float low = {-3.4e38}> {
         batch = Shape<start = 0, end = 1> (q)
         sizes = Concat<axis = 0> (batch, five) ones = Expand (KEPT, sizes)
         kept = Cast<to = 9> (ones) m = Unsqueeze (kept, at)
-        added = Where (m, zero, low) y = Attention (q, k, v, added) }"""
+        added = Where (m, zero, low) sum = Add (added, bias)
+        y = Attention (q, k, v, MASK) }"""
     text = text.replace("KEPT", kept.replace("1.0", "one"))
+    text = text.replace("MASK", "sum" if biased else "added")
     model = load(onnx.parser.parse_model(text)).model
     simplify(model)
     found = [n.op_type for n in model.graph]
     assert (found == ["Attention"]) is (kept == "1.0"), found
-    assert len(model.graph[-1].inputs) == (3 if kept == "1.0" else 4)
+    assert len(model.graph[-1].inputs) == (4 if biased or kept == "mask" else 3)

@@ -60,7 +60,7 @@ def make_tree(
     if plain:
         enter_plain_layers(root, results, faithful)
     if not faithful:
-        enter_lists(root)
+        enter_lists(root, results)
     _simplify(root, faithful, set(deep_places(root)))
     _separate_clashing(root)
     _peel(root)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import onnx_ir as ir
 
-from ..ir.assignment import is_plain_call
+from ..ir.assignment import Readers, is_plain_call, readers_of
 from ..ir.module_call import Item, ModuleCall
 
 Place = tuple[str, str]
@@ -90,41 +90,49 @@ def deep_places(holder: ModuleCall) -> Iterator[Place]:
         yield from deep_places(call)
 
 
-def enter_lists(root: ModuleCall) -> None:
+def enter_lists(root: ModuleCall, results: Collection[ir.Value]) -> None:
     """Lists of modules that are called one after the other become calls of their own,
     where modules of one class have them in several lengths: they may be one class
     then, which is told how many."""
+    users = readers_of(root.steps())
     found: dict[Place, list[tuple[ModuleCall, list[ModuleCall]]]] = {}
+    follow: dict[Place, bool] = {}
     for holder in filter(lambda call: call.hint, root.all_calls()):
         rows: dict[str, list[ModuleCall]] = {}
         for call in holder.calls():
             rows.setdefault(call.path.rpartition(".")[0], []).append(call)
+        rows.pop(holder.path, None)
         for path, row in rows.items():
             where = holder.hint, path.removeprefix(f"{holder.path}.")
             members = [x for x in holder.contents() if x.path.startswith(f"{path}.")]
             numbers = [x.path.rpartition(".")[2] for x in members]
-            listed = numbers == [*map(str, range(len(row)))] and "." not in where[1]
-            if path != holder.path and members == row and listed and _follow(row):
+            if numbers == [*map(str, range(len(row)))] and "." not in where[1]:
                 found.setdefault(where, []).append((holder, row))
-    for held in found.values():
-        for holder, row in held if len({len(row) for _, row in held}) > 1 else ():
+                follow[where] = follow.get(where, True) and (
+                    members == row and _follow(row, users, results)
+                )
+    for where, held in found.items():
+        lengths = {len(row) for _, row in held}
+        for holder, row in held if follow[where] and len(lengths) > 1 else ():
             at = holder.items.index(row[0])
             path = row[0].path.rpartition(".")[0]
             if holder.items[at : at + len(row)] == row:
                 holder.items[at : at + len(row)] = [ModuleCall(path, items=[*row])]
 
 
-def _follow(row: Sequence[ModuleCall]) -> bool:
+def _follow(
+    row: Sequence[ModuleCall], users: Readers, results: Collection[ir.Value]
+) -> bool:
     """Whether each is given what the one before makes, and nothing else is."""
     made: set[ir.Value | None] = set()
     for i, call in enumerate(row):
-        own = {out for step in call.steps() for out in step.outputs}
-        read = {
-            v for step in call.steps() for v in step.reads() if v.const_value is None
-        } - own
-        if len(read) != 1 or (i and not read <= made):
+        steps = set(call.steps())
+        own = {out for step in steps for out in step.outputs}
+        given = {v for s in steps for v in s.reads() if v.const_value is None} - own
+        alone = given.isdisjoint(results) and all(steps >= {*users[v]} for v in given)
+        if len(given) != 1 or (i and not (given == made and alone)):
             return False
-        made = own
+        made = {v for v in own if v in results or not steps >= {*users.get(v, ())}}
     return True
 
 

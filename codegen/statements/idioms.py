@@ -7,7 +7,7 @@ in which it takes it: q, k, v.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import onnx_ir as ir
@@ -16,7 +16,7 @@ from ...analysis.graph.dims import Dim
 from ...analysis.graph.parameters import is_parameter
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.ops.operands import dim_keyword, equal, shown
-from ...analysis.spelling.expr import Name, Ref, callee, callees
+from ...analysis.spelling.expr import Expr, Name, Ref, callee, callees
 from ..ir.assignment import Assignment, readers_of
 from .combine import FLOATS, Flow, axis_of, does, normalized, repeated, size_of, without
 from .rotary import Rotations, moves
@@ -319,25 +319,31 @@ def _single_heads(
     changed: dict[Assignment, list[Assignment]] = {}
     for step in (s for s in attends if len(ranks[s]) == 4 and ranks[s][1] == 1):
         for value in step.reads()[:3]:
-            made, wide = flow.only(value), shapes.dims(value) or ()
-            flat = (
-                shapes.dims(made.reads()[0]) if made and len(made.reads()) == 1 else ()
-            )
-            if made and flat == (*wide[:1], *wide[2:]) and isinstance(wide[3], int):
-                between = ir.Value(name=f"{value.name}_heads", type=value.type)
-                apart = Ref(made.reads()[0]).unflatten(2, (1, wide[3]))
-                changed[made] = [
-                    replace(made, outputs=(between,), expr=apart),
-                    replace(made, expr=Ref(between).transpose(1, 2), absorbed=()),
-                ]
-        (out, *_), (last, *more) = step.outputs, users.get(step.outputs[0], [None])
+            made, wide = flow.only(value, "Reshape", "Unsqueeze"), shapes.dims(value)
+            if made is None or wide is None or len(made.reads()) != 1:
+                continue
+            (x,) = made.reads()
+            if shapes.dims(x) == (wide[0], *wide[2:]) and isinstance(wide[3], int):
+                changed[made] = _in_two(
+                    made, Ref(x).unflatten(2, (1, wide[3])), lambda y: y.transpose(1, 2)
+                )
+        out, (last, *more) = step.outputs[0], users.get(step.outputs[0], [None])
         if last and not more and out and _loses(last, 1, 4, shapes):
-            between = ir.Value(name=f"{out.name}_heads", type=out.type)
-            changed[last] = [
-                replace(last, outputs=(between,), expr=Ref(out).transpose(1, 2)),
-                replace(last, expr=Ref(between).flatten(2), absorbed=()),
-            ]
+            changed[last] = _in_two(
+                last, Ref(out).transpose(1, 2), lambda y: y.flatten(2)
+            )
     return [new for step in steps for new in changed.get(step, [step])]
+
+
+def _in_two(
+    step: Assignment, first: Expr, second: Callable[[Expr], Expr]
+) -> list[Assignment]:
+    """A step as two, the second on what the first gives."""
+    (out,) = step.outputs
+    assert out is not None
+    between = ir.Value(name=f"{out.name}_heads", type=out.type)
+    begun = replace(step, outputs=(between,), expr=first, node=None, absorbed=())
+    return [begun, replace(step, expr=second(Ref(between)))]
 
 
 # ---- mask = ...

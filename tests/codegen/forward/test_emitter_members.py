@@ -136,8 +136,9 @@ def test_blocks_of_a_list_stay_a_list_and_are_gone_through(tmp_path: Path) -> No
     assert "        for block in self.blocks:\n            x = block(x)" in text
 
 
-def stages(heads: tuple[int, ...]) -> onnx.ModelProto:
-    """Blocks of attention in stages of depth 1, 2, ..., each with more heads."""
+def stages(heads: tuple[int, ...], tapped: bool = False) -> onnx.ModelProto:
+    """Blocks of attention in stages of depth 1, 2, ..., each with more heads; if
+    `tapped`, the network gives what the last but one makes too."""
     g = Traced(x=["batch", 6, 8])
     x = "x"
     for i, n in enumerate(heads):
@@ -149,9 +150,9 @@ def stages(heads: tuple[int, ...]) -> onnx.ModelProto:
                         g.split_heads(g.fc(x, name, 8, 8), n, 8 // n) for name in "qkv"
                     )
                     y = g.join_heads(g.attend(q, k, v, (8 / n) ** -0.5), 8)
-                    x = g("Add", x, g.fc(y, "out", 8, 8))
+                    last, x = x, g("Add", x, g.fc(y, "out", 8, 8))
             x = g("Tanh", x)
-    return g.model(y=x)
+    return g.model(y=x, z=last) if tapped else g.model(y=x)
 
 
 @pytest.mark.parametrize("heads", [(2, 4, 4), (1, 2, 4)])
@@ -163,6 +164,25 @@ def test_depths_and_heads_are_told_to_one_class(
     assert re.findall(r"^class (\w+)", text, re.MULTILINE) == ["Block", "Stage", "Net"]
     assert "nn.Sequential(*(Block(heads, head_dim) for _ in range(depth)))" in text
     assert "unflatten(2, (self.heads, self.head_dim))" in text
+
+
+@pytest.mark.parametrize("way", ["Gather<axis = 1>", "Unsqueeze"])
+def test_one_head_is_only_what_has_its_axis_put_in(way: str, tmp_path: Path) -> None:
+    text = """<ir_version: 10, opset_import: ["": 23]> net (float[b,3,4] x,
+        float[b,2,3,4] z) => (float[b,1,3,4] y, float[b,2,3,4] u)
+        <int64[1,3] places = {2, 0, 1}, int64[1] one = {1}> {
+        q = WAY (x, AT) w = Tanh (x) k = Unsqueeze (w, one)
+        y = Attention (q, k, k) u = Attention (z, z, z) }"""
+    text = text.replace("AT", "places" if "Gather" in way else "one", 1)
+    model = onnx.parser.parse_model(text.replace("WAY", way))
+    fairhand.compile(model, tmp_path / "net")
+    text = (tmp_path / "net" / "model.py").read_text()
+    assert ("unflatten(2, (1, 4))" in text) is (way == "Unsqueeze")
+
+
+def test_a_list_that_is_read_within_is_no_sequential(tmp_path: Path) -> None:
+    fairhand.compile(stages((2, 4, 4), tapped=True), tmp_path / "net")
+    assert "nn.Sequential" not in (tmp_path / "net" / "model.py").read_text()
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32"])

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from .kernels import add_layer_norm, linear_gelu
 
-MODEL_SHA256 = "1b83b012a844b68d99d30bdc97a42464bb105068d5a8c96a0c7494401f0664e7"
+MODEL_SHA256 = "efa9cd0aecf9d1bb0520914e80f9188359ab4306e7b2ecc48896279084bda3b5"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.

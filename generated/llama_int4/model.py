@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 
-MODEL_SHA256 = "19225bed92a84e022e8052063c117ad70328bf8a9506fae037cb856d4791110c"
+MODEL_SHA256 = "3fec448708189f455b03963cf7b9a2e2d4a54cbe0e274e7e2ed382acc109eef4"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.

@@ -34,8 +34,8 @@ from torch import Tensor, nn
 # Read when PyTorch first allocates: what has 2 MB and more is then in pages of 2 MB.
 HUGE_PAGES = os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 FLOATS = (torch.float32, torch.bfloat16)  # what oneDNN computes in
-# For which weights are laid out that meet one: the quickest, by the instructions.
-ROWS = 2 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 1
+WIDE = torch.backends.cpu.get_cpu_capability() == "AVX512"  # for oneDNN
+ROWS = 2 if WIDE else 1  # for which weights are laid out that meet one
 MOST_SIZES = 8  # that are prepared
 MOST_SEEN = 64  # that are remembered
 ALL = "all"  # sizes

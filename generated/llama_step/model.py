@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 
-MODEL_SHA256 = "a252228d99d3e1484e49be50c7bc94d4dad3c307bc416cc56563eda3785f2583"
+MODEL_SHA256 = "e9932e683c41e503413bc7a07786e7ead4be83485c8286686f173e9a928219fa"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.

@@ -24,7 +24,7 @@ from .kernels import (
     rotary_causal_attention,
 )
 
-MODEL_SHA256 = "85a39d4241ea0a80e541f610335a3d099466230ad6c8521cbb16377ad45a793e"
+MODEL_SHA256 = "da7c00c5b5155467febc1dc2a02d697ffb12160f1d9154cd18c8b16b2a2b1e07"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.

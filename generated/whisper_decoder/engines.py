@@ -33,13 +33,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 # Read when PyTorch first allocates: what has 2 MB and more is then in pages of 2 MB.
 HUGE_PAGES = os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 FLOATS = (torch.float32, torch.bfloat16)  # what oneDNN computes in
-# For which weights are laid out that meet one: the quickest, by the instructions.
-ROWS = 2 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 1
+WIDE = torch.backends.cpu.get_cpu_capability() == "AVX512"  # for oneDNN
+ROWS = 2 if WIDE else 1  # for which weights are laid out that meet one
 MOST_SIZES = 8  # that are prepared
 MOST_SEEN = 64  # that are remembered
 # Weights are laid out once, and products are the fastest of several spellings.
@@ -105,26 +106,30 @@ def pack(network: nn.Module) -> None:
 
 
 class LaidOutLinear(nn.Module):
-    """A linear layer by oneDNN, on a copy of its weight that is laid out once.
-
-    For so many rows, or, if none are told, for one or more as the first call has.
-    """
+    """A linear layer on a weight laid out once: for rows as told, or as come first."""
 
     def __init__(self, layer: Any, rows: int = 0):
         super().__init__()
         self.weight, self.bias = layer.weight, layer.bias  # for who reads them
         self.laid_out = self.for_rows(rows) if rows else None
 
-    def for_rows(self, rows: int) -> Tensor:
-        laid_out: Tensor = torch.ops.mkldnn._reorder_linear_weight(self.weight, rows)
-        return laid_out
+    def for_rows(self, rows: int) -> Any:
+        if not WIDE and (rows == 1 or self.weight.numel() <= 2**18):
+            return transposed(self.weight)
+        return torch.ops.mkldnn._reorder_linear_weight(self.weight, rows)
 
     def forward(self, x: Tensor) -> Tensor:
         if self.laid_out is None:
             self.laid_out = self.for_rows(2 if x.numel() > x.shape[-1] else ROWS)
-        return torch.ops.mkldnn._linear_pointwise(
-            x, self.laid_out, self.bias, "none", [], ""
-        )
+        if not self.laid_out.is_mkldnn:
+            return F.linear(x, self.laid_out, self.bias)
+        given: Any = x, self.laid_out, self.bias, "none", [], ""
+        return torch.ops.mkldnn._linear_pointwise(*given)
+
+
+def transposed(weight: Tensor) -> Tensor:
+    """The same numbers, in memory by what they multiply: a product reads them so."""
+    return weight.t().contiguous().t()
 
 
 class BySize:

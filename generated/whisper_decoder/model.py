@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 
-MODEL_SHA256 = "733d6ff8951033b4af7453e20dd724768f815e3b2ec9094fdef2abbd39575340"
+MODEL_SHA256 = "4b1e2b7a893ec41aeee8a38ac19c9a4d792c5466cda3a7bc4730ffe9e43598fb"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 
-MODEL_SHA256 = "a15b90837ad694ba45bf73bc03fb4874ad4f9db5c5db54b234d435c47d91b0d4"
+MODEL_SHA256 = "4899e7401b5ca1bb7108034a344a4724364077b10376a0c7e55ca2550659747f"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.

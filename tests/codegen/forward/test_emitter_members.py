@@ -122,8 +122,8 @@ def test_blocks_of_a_list_stay_a_list_and_are_gone_through(tmp_path: Path) -> No
     """As the stages of hierarchical transformers have them, one of depth 1."""
     g = Traced(x=["batch", 8])
     x = "x"
-    for i, depth in enumerate((1, 2)):
-        with g.module(f"stages.{i}", "Stage"):
+    for i, (kind, depth) in enumerate([("First", 1), ("Second", 2)]):
+        with g.module(f"stages.{i}", kind):
             x = g("Tanh", g.fc(x, "down", 8, 8))
             for j in range(depth):
                 with g.module(f"blocks.{j}", "Block"):

@@ -129,7 +129,7 @@ def _elu(tl: Any, n: NodeView, x: Any) -> Any:
 
 
 def _thresholded_relu(tl: Any, n: NodeView, x: Any) -> Any:
-    return tl.where(x <= number(n.attr("alpha", np.float32(1))), 0.0, x)
+    return tl.where(x > number(n.attr("alpha", np.float32(1))), x, 0.0)
 
 
 POINTWISE |= {

@@ -52,7 +52,9 @@ VARIABLES = (
     NameSource("size", "a whole number: its dimension", "batch = "),
     NameSource("state", "every round gives it a new value", "x = tokens"),
     NameSource(
-        "part", "what attention or a cache takes it as", "q, k, v = self.qkv(x)"
+        "part",
+        "what attention, a cache or an embedding takes it as",
+        "q, k, v = self.qkv(x)",
     ),
     NameSource("known word", "an operator says what it gives", "cos, sin = "),
     NameSource("truth", "true or false of each element", "mask = "),

@@ -17,6 +17,7 @@ from ...analysis.graph.dims import Dim
 from ...analysis.graph.element_types import is_whole
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.spelling.expr import (
+    Call,
     DeviceOf,
     DimOf,
     Expr,
@@ -114,13 +115,15 @@ def _fill_like_arguments(call: ModuleCall, shapes: ShapeFacts) -> None:
         if not isinstance(step, Assignment) or callee(step.expr) not in _FILLS:
             continue
         (out,) = step.outputs
-        dims = shapes.dims(out) if out is not None and is_whole(out) else None
+        dims = shapes.dims(out) if out is not None else None
         like = [
             x for x in whole if out and (x.dtype, shapes.dims(x)) == (out.dtype, dims)
         ]
         if like and dims and not all(isinstance(n, int) for n in dims):
-            numbers = [x for x in step.expr.operands[2:3] if isinstance(x, Literal)]
-            step.expr = _FILLS[callee(step.expr)](Ref(like[0]), *numbers)
+            match step.expr:
+                case Call((_, _, *rest), keywords):
+                    number = rest[: len(rest) - len(keywords)]
+                    step.expr = _FILLS[callee(step.expr)](Ref(like[0]), *number)
 
 
 def _counts(call: ModuleCall) -> dict[Dim, int]:

@@ -260,9 +260,9 @@ class Roller:
         read = {v for s in behind for v in _read(s)}
         if not rounds.begins or not begins.isdisjoint(read):
             return False
-        variables = {s.variable for r in self.loops.values() for s in r.states}
         if rounds.is_whole and begins <= makers.keys():
             return True
+        variables = {s.variable for r in self.loops.values() for s in r.states}
         return len(rounds.body) > 1 or all(
             value in variables or self.goes_on(value, makers) for value in begins
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import Any
 from ...analysis.ops.module_form import ModuleForm
 from ...analysis.spelling.expr import TORCH_DTYPES, render, spell
 from ..ir.assignment import Assignment, Readers, readers_of
-from ..ir.identifiers import attribute, class_name, shared_name, unused
+from ..ir.identifiers import attribute, class_name, class_of_path, shared_name, unused
 from ..ir.module_call import ModuleCall
 from ..ir.naming import CLASSES, first_name
 from ..modules.members import Attribute, ConstructorValue, assign_members
@@ -302,14 +301,4 @@ def _class_hint(call: ModuleCall) -> str:
     """The class that the file names, else the last word of the path."""
     if named := _said_by_file(call):
         return named
-    # Numbers around a word count, those in it are its own: a Layer, but a Stem2b.
-    names = re.split(r"[^A-Za-z0-9_]+", call.path)
-    parts = [[w.strip("0123456789") for w in name.split("_")] for name in names]
-    words = [[w for w in part if len(w) > 1] for part in parts]  # h.0 is no H
-    *_, last = [["Block"], *filter(None, words)]
-    plural = [i for i, w in enumerate(last) if re.fullmatch(r"\w{2,}[^s]s", w)]
-    if not (plural and call.path[-1:].isdigit()):
-        return class_name(last[-1])
-    # layers.0 is a Layer, blocks_token_only.0 a TokenOnlyBlock
-    after = last[plural[-1] + 1 :]
-    return class_name("_".join([*after, last[plural[-1]][:-1]]))
+    return class_of_path(call.path)

@@ -96,7 +96,7 @@ class Inlining(Naming):
                 continue
             if depth(source.expr) and self.in_list(statement):
                 continue  # one layer of a list is a line
-            if self.repeats(source):
+            if self.repeats(source) and not _sums(statement.expr):
                 continue
             merged = renamed(statement.expr, {value: source.expr})
             if self._readable(merged, statement):
@@ -125,6 +125,14 @@ class Inlining(Naming):
             limit -= len("if ")
         plain = depth(expr) <= MAX_DEPTH and _work(expr) <= MAX_WORK
         return plain and len(text) <= limit
+
+
+def _sums(expr: Expr) -> bool:
+    """Whether an expression is the sum of two values: a residual connection."""
+    match expr:
+        case Binary((Ref(), Ref()), "+"):
+            return True
+    return False
 
 
 def _work(expr: Expr) -> int:

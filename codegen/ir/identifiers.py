@@ -97,6 +97,21 @@ def class_name(text: str) -> str:
     return name[0].upper() + name[1:]
 
 
+def class_of_path(path: str) -> str:
+    """The last word of a path: layers.0 is a Layer, stem.conv_2b a Conv2b."""
+    # Numbers around a word count, those in it are its own: a Layer, but a Stem2b.
+    names = re.split(r"[^A-Za-z0-9_]+", path)
+    parts = [[w.strip("0123456789") for w in name.split("_")] for name in names]
+    words = [[w for w in part if len(w) > 1] for part in parts]  # h.0 is no H
+    *_, last = [["Block"], *filter(None, words)]
+    plural = [i for i, w in enumerate(last) if re.fullmatch(r"\w{2,}[^s]s", w)]
+    if not (plural and path[-1:].isdigit()):
+        return class_name(last[-1])
+    # layers.0 is a Layer, blocks_token_only.0 a TokenOnlyBlock
+    after = last[plural[-1] + 1 :]
+    return class_name("_".join([*after, last[plural[-1]][:-1]]))
+
+
 def package_name(text: str) -> str:
     """A folder that can be imported."""
     return variable(text)

@@ -32,6 +32,8 @@ from .sequential import (
     Place,
     deep_places,
     enter_lists,
+    enter_nested,
+    follows,
     is_list,
     is_row,
     is_shallow,
@@ -60,6 +62,7 @@ def make_tree(
     if plain:
         enter_plain_layers(root, results, faithful)
     if not faithful:
+        enter_nested(root, results)
         enter_lists(root, results)
     _simplify(root, faithful, set(deep_places(root)))
     _separate_clashing(root)
@@ -167,7 +170,7 @@ def _keep_or_dissolve(call: ModuleCall) -> list[Item]:
     constants = {v.name for s in call.steps() if s.form is None for v in _constants(s)}
     if len(call.items) == 1 and isinstance(call.items[0], ModuleCall):
         inner = call.items[0]
-        if call.hint and not inner.hint and is_row(inner):
+        if call.hint not in ("", "Sequential") and is_list(inner) and is_row(inner):
             return [call]  # a module that has a list, and no more
         inner.path = call.path
         return [inner]
@@ -180,8 +183,18 @@ def _keep_or_dissolve(call: ModuleCall) -> list[Item]:
         only.path = _shortest(only.path, call.path)
         return call.items
     if is_list(call) and mixed:
-        return call.items  # more than a chain of layers, and no class of its own
+        return _chain_within(call)
     return [call]
+
+
+def _chain_within(call: ModuleCall) -> list[Item]:
+    """A list without the operators in front of its layers and behind them; all of its
+    items where it is no chain of layers then: it has no class of its own."""
+    at = [i for i, item in enumerate(call.items) if owns(item)]
+    before, after = call.items[: at[0]], call.items[at[-1] + 1 :]
+    chain = ModuleCall(call.path, call.hint, call.items[at[0] : at[-1] + 1])
+    is_one = len(at) > 1 and is_row(chain) and follows([*chain.items, *after[:1]])
+    return [*before, chain, *after] if is_one else call.items
 
 
 def _shortest(path: str, scope: str) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
+from itertools import groupby
 
 import onnx_ir as ir
 
-from ..ir.assignment import Readers, is_plain_call, readers_of
-from ..ir.module_call import Item, ModuleCall
+from ..ir.assignment import Assignment, Readers, is_plain_call, readers_of
+from ..ir.control_flow import Block
+from ..ir.identifiers import class_of_path
+from ..ir.module_call import Item, ModuleCall, sequence_key
 
 Place = tuple[str, str]
 
@@ -74,18 +78,16 @@ def _alone(call: ModuleCall) -> bool:
 
 
 def place(holder: ModuleCall, call: ModuleCall) -> Place:
-    """The class of the module around a list, and what the list is called there."""
-    return holder.hint, call.path.rpartition(".")[2]
+    """The class of the module around a list, and what the list is called there, or the
+    list of lists that it is in."""
+    return holder.hint, re.sub(r"\.\d+$", "", call.path).rpartition(".")[2]
 
 
 def deep_places(holder: ModuleCall) -> Iterator[Place]:
     """Where several modules follow each other, in some module of the class."""
     for call in holder.calls():
         where = place(holder, call)
-        if (
-            len(list(call.calls())) == len(call.contents()) > 1
-            and not where[1].isdigit()
-        ):
+        if len(list(call.calls())) == len(call.contents()) > 1:
             yield where
         yield from deep_places(call)
 
@@ -120,19 +122,131 @@ def enter_lists(root: ModuleCall, results: Collection[ir.Value]) -> None:
                 holder.items[at : at + len(row)] = [ModuleCall(path, items=[*row])]
 
 
+def enter_nested(root: ModuleCall, results: Collection[ir.Value]) -> None:
+    """What a list of lists has at one number becomes a call, as of a module there: it
+    gives one value, and stands in a row of several somewhere. With it goes what stands
+    between it and the next, and what is alike behind the last; of one alone, the sum.
+
+    A program goes through such lists itself: `for attention, mlp in self.layers`.
+    """
+    users, entered = readers_of(root.steps()), True
+    while entered:
+        found: dict[Place, list[tuple[ModuleCall, dict[str, list[Item]]]]] = {}
+        for holder in (root, *root.all_calls()):
+            for name, parts in _nested(holder).items():
+                where = holder.hint or holder.path, name
+                found.setdefault(where, []).append((holder, parts))
+        entered = False
+        for held in found.values():
+            rows = [part for _, parts in held for part in parts.values()]
+            is_row = any(len(parts) > 1 for _, parts in held)
+            if is_row and all(_is_one(part, users, results) for part in rows):
+                entered = True
+                for holder, parts in held:
+                    for path, part in parts.items():
+                        at = holder.items.index(part[0])
+                        hint = "" if all(map(owns, part[1:])) else class_of_path(path)
+                        call = ModuleCall(path, hint, part)
+                        holder.items[at : at + len(part)] = [call]
+
+
+def _nested(holder: ModuleCall) -> dict[str, dict[str, list[Item]]]:
+    """The items of each list of lists, by the path that those of one number share."""
+    found: dict[str, dict[str, list[Item]]] = {}
+    torn, items, tail = {""}, holder.items, list[Item]()
+    places = [_list_of(holder, item) for item in items]
+    owned = [at for at, place in enumerate(places) if place is not None]
+    for _, run in groupby(owned, places.__getitem__):
+        within = [*run]
+        first, last = within[0], within[-1]
+        name, path = places[first] or ("", "")
+        end = next((at for at in owned if at > last), len(items))
+        part, loose = items[first : last + 1], items[last + 1 : end]
+        if path in found.setdefault(name, {}):
+            torn.add(name)
+        if end < len(items) and (places[end] or "")[0] == name:
+            tail = loose
+        elif found[name] and _work(tail) == _work(loose[: len(tail)]):
+            loose = loose[: len(tail)]
+        else:
+            loose = _sum_behind(part, loose)
+        found[name][path] = part + loose
+    return {name: parts for name, parts in found.items() if name not in torn}
+
+
+def _list_of(holder: ModuleCall, item: Item) -> tuple[str, str] | None:
+    """The list of lists that a member is in, and the path there with its number; empty
+    where it is in none. Nothing for what is no member."""
+    start = re.escape(f"{holder.path}." if holder.path else "")
+    found = re.match(rf"{start}(\D+)\.\d{{1,6}}(?=\.)", item.path)
+    if not owns(item):
+        return ("", "") if isinstance(item, Block) else None
+    return ("", "") if found is None else (found[1], found[0])
+
+
+def _work(loose: list[Item]) -> object:
+    return sequence_key([item for item in loose if isinstance(item, Assignment)])
+
+
+def _sum_behind(part: list[Item], loose: list[Item]) -> list[Item]:
+    """What follows up to the sum of two values that a part makes or is given."""
+    given, made = _taken_and_made(part)
+    for at, step in enumerate(loose):
+        takes, makes = _taken_and_made([step])
+        if not made.isdisjoint(takes):
+            if len(takes & (given | made)) > 1:
+                return loose[: at + 1]
+            made |= makes
+    return []
+
+
+def _is_one(part: list[Item], users: Readers, results: Collection[ir.Value]) -> bool:
+    """Whether others read one value of a part, and it isn't one module, called again
+    and again."""
+    owned = [item.path for item in part if owns(item)]
+    again = len(owned) > 1 and len({*owned}) == 1
+    return len(_read_of(part, users, results)) == 1 and not again
+
+
+def follows(items: Sequence[Item]) -> bool:
+    """Whether each takes one value, of those that the one before it makes."""
+    takes, makes = zip(*map(_taken_and_made, ([item] for item in items)), strict=True)
+    return all(len(given) == 1 for given in takes) and all(
+        given <= made for given, made in zip(takes[1:], makes, strict=False)
+    )
+
+
+def _taken_and_made(part: Sequence[Item]) -> tuple[set[ir.Value], set[ir.Value]]:
+    """The computed values that a part reads of others, and all that it computes."""
+    steps = [*_steps_of(part)]
+    made = {out for step in steps for out in step.outputs if out is not None}
+    return {v for s in steps for v in s.reads() if v.const_value is None} - made, made
+
+
+def _read_of(
+    part: Sequence[Item], users: Readers, results: Collection[ir.Value]
+) -> set[ir.Value]:
+    """What others read of a part's values."""
+    steps, (_, made) = {*_steps_of(part)}, _taken_and_made(part)
+    return {v for v in made if v in results or not steps >= {*users.get(v, ())}}
+
+
+def _steps_of(part: Sequence[Item]) -> Iterator[Assignment]:
+    for item in part:
+        yield from item.steps() if isinstance(item, ModuleCall) else (item,)
+
+
 def _follow(
     row: Sequence[ModuleCall], users: Readers, results: Collection[ir.Value]
 ) -> bool:
     """Whether each is given what the one before makes, and nothing else is."""
-    made: set[ir.Value | None] = set()
+    made = set[ir.Value]()
     for i, call in enumerate(row):
-        steps = set(call.steps())
-        own = {out for step in steps for out in step.outputs}
-        given = {v for s in steps for v in s.reads() if v.const_value is None} - own
+        steps, (given, _) = {*call.steps()}, _taken_and_made([call])
         alone = given.isdisjoint(results) and all(steps >= {*users[v]} for v in given)
         if len(given) != 1 or (i and not (given == made and alone)):
             return False
-        made = {v for v in own if v in results or not steps >= {*users.get(v, ())}}
+        made = _read_of([call], users, results)
     return True
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..language.operators.movement import Squeeze, Transpose
+from ..language.operators.movement import Squeeze, Transpose, Unsqueeze
 from ..language.operators.pooling import GlobalAveragePool
 from ..language.operators.reduction import (
     LogSoftmax,
@@ -18,19 +18,23 @@ from . import reduction_algebra
 # ---- the reduced axes: kept with size 1, or not
 
 
-def _squeeze(name: str, op: Operator) -> Rule:
+def _of_kept(name: str, op: Operator, move: Operator, kept: int) -> Rule:
+    """`kept`: whether the reduction that `move` follows keeps the axes."""
+    words = ("dropped", "kept")
+
     @rule(
         "movement",
         name=name,
-        statement=f"Squeeze({op}(x, axes kept), axes) = {op}(x, axes dropped)",
+        statement=f"{move}({op}(x, axes {words[kept]}), axes)"
+        f" = {op}(x, axes {words[1 - kept]})",
         samples=[dict(r=3, x=[2, 3, 4], axes={0, 2}), dict(r=2, x=[3, 4], axes={1})],
     )
     def build(law: Law) -> None:
         r = law.rank()
         x, axes = law.tensor("x", r), law.axes("axes", r)
         others = law.axes("others", r) if law.mutant("other_axes") else axes
-        left = Squeeze(op(x, axes=axes, keepdims=1), axes=axes)
-        law.rewrite(left, op(x, axes=others, keepdims=0))
+        left = move(op(x, axes=axes, keepdims=kept), axes=axes)
+        law.rewrite(left, op(x, axes=others, keepdims=1 - kept))
 
     return build
 
@@ -127,8 +131,10 @@ def mean_as_global_average_pool(law: Law) -> None:
 
 
 RULES: list[Rule] = [
-    _squeeze("squeeze_sum", ReduceSum),
-    _squeeze("squeeze_mean", ReduceMean),
+    _of_kept("squeeze_sum", ReduceSum, Squeeze, 1),
+    _of_kept("squeeze_mean", ReduceMean, Squeeze, 1),
+    _of_kept("unsqueeze_sum", ReduceSum, Unsqueeze, 0),
+    _of_kept("unsqueeze_mean", ReduceMean, Unsqueeze, 0),
     *reduction_algebra.RULES,
     _of_transpose_dropped("mean_of_transpose_dropped", ReduceMean),
     _of_transpose("sum_of_transpose", ReduceSum),

@@ -166,6 +166,54 @@ def test_depths_and_heads_are_told_to_one_class(
     assert "unflatten(2, (self.heads, self.head_dim))" in text
 
 
+def lists_of_lists(depths: tuple[int, ...], read_again: bool) -> onnx.ModelProto:
+    """Pairs of modules in lists, as vit-pytorch has them, in networks of some depths;
+    if `read_again`, the next pair takes what stands within a pair, too."""
+    g = Traced(x=["batch", 6, 8])
+    x = within = "x"
+    for i, depth in enumerate(depths):
+        with g.module(f"stages.{i}", "Transformer"):
+            for j in range(depth):
+                with g.module(f"layers.{j}.0", "Mixer"):
+                    given = g("Mul", x, within) if read_again and j else x
+                    y = g.fc(g("Tanh", g.fc(given, "a", 8, 6)), "b", 6, 8)
+                x = within = g("Add", y, x)
+                ffn, net = (f"layers.{j}.1", "FeedForward"), ("net", "Sequential")
+                with g.module(*ffn), g.module(*net):
+                    turned = g("Softmax", x)
+                    y = g.fc(g.fc(turned, "1", 8, 12), "3", 12, 8)
+                x = g("Add", y, x)
+            x = g("Tanh", x)
+    return g.model(y=x)
+
+
+def test_what_a_list_of_lists_has_at_a_number_is_a_module(tmp_path: Path) -> None:
+    fairhand.compile(lists_of_lists((1, 3), False), tmp_path / "net")
+    text = (tmp_path / "net" / "model.py").read_text()
+    assert re.findall(r"^class (\w+)", text, re.MULTILINE) == [
+        *("Mixer", "FeedForward", "Layer", "Transformer", "Net")
+    ]
+    assert "self.layers = nn.ModuleList([Mixer(), FeedForward()])" in text
+    assert "nn.Sequential(*(Layer() for _ in range(depth)))" in text
+    assert "for layer in self.layers:\n            x = layer(x) + x\n" in text
+
+
+def test_a_list_of_lists_that_is_read_within_is_none_of_modules(tmp_path: Path) -> None:
+    fairhand.compile(lists_of_lists((3,), True), tmp_path / "net")
+    text = (tmp_path / "net" / "model.py").read_text()
+    assert "self.layers_2 = nn.ModuleList([Mixer(), FeedForward()])" in text
+
+
+def test_layers_between_operators_are_a_sequential(tmp_path: Path) -> None:
+    """As those of vit-pytorch's patches, behind a Rearrange; and a class that has one,
+    and no more, keeps its name."""
+    fairhand.compile(lists_of_lists((1, 1), False), tmp_path / "net")
+    text = (tmp_path / "net" / "model.py").read_text()
+    assert "class FeedForward" in text
+    assert "nn.Sequential(nn.Linear(8, 12), nn.Linear(12, 8))" in text
+    assert "return self.net(x.softmax(dim=-1))" in text
+
+
 @pytest.mark.parametrize("way", ["Gather<axis = 1>", "Unsqueeze"])
 def test_one_head_is_only_what_has_its_axis_put_in(way: str, tmp_path: Path) -> None:
     text = """<ir_version: 10, opset_import: ["": 23]> net (float[b,3,4] x,

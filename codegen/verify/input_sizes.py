@@ -174,7 +174,18 @@ def _kinds(model: ir.Model) -> dict[str, str]:
         for axis, key in dynamic_dims(value):
             if key not in kinds and not _symbols(key, named):
                 kinds[key] = _kind(value, axis, key)
+    if "past" in kinds.values():
+        kinds |= {x: "total" for x in _of_masks(model) if kinds.get(x) == "length"}
     return kinds
+
+
+def _of_masks(model: ir.Model) -> set[str]:
+    """Keys of what masks alone have: in a decoder, what is cached and what is new."""
+    found: tuple[set[str], set[str]] = set(), set()
+    for value in free_inputs(model):
+        is_mask = re.match(r"(?!.*(encoder|cross)).*mask", str(value.name), re.I)
+        found[is_mask is None].update(key for _, key in dynamic_dims(value))
+    return found[0] - found[1]
 
 
 def _symbols(key: str, named: set[str]) -> frozenset[str]:

@@ -330,6 +330,16 @@ def test_equal_names_are_equal_sizes_and_others_differ_once() -> None:
     ]
 
 
+def test_a_mask_counts_what_is_cached_and_what_is_new() -> None:
+    """Whatever its size is called, as by exporters that number sizes."""
+    first, *_ = sizes_of("int64[s1, s2] ids, int64[s1, s3] mask, float[s1, s4] past_k")
+    assert first == {"s1": 1, "s2": 16, "s3": 21, "s4": 5}
+    first, *_ = sizes_of("int64[s1, s2] ids, int64[s1, s2] mask, float[s1, s4] past_k")
+    assert first["s2"] == 16
+    first, *_ = sizes_of("int64[s1, s2] ids, int64[s1, s3] mask")
+    assert first["s3"] == 16
+
+
 def test_numbers_that_are_none_are_no_offsets() -> None:
     model = parse(
         "agraph (float[n] x) => (float[n] y) <float c = {1}> { y = Add (x, c) }"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from ..graph.dims import Dim
 from ..graph.shape_facts import ShapeFacts
 from ..literals import one_line
 from ..ops import lookup
@@ -36,7 +37,8 @@ class Rows:
     likewise, as OpDef.cut says, up to all outputs, parts of a batch give the parts of
     the results.
 
-    `mixed` says why the network can't be given part of a batch; "" if it can.
+    `mixed` says why the network can't be given part of a batch, `joined` why the
+    results of parts aren't put together along their first axes; "" if they are.
     `claims` have how inputs and outputs of each node are cut.
     """
 
@@ -46,23 +48,24 @@ class Rows:
         self._places: dict[ir.Value, Place] = dict.fromkeys(graph.inputs, Place(0))
         self._lost: dict[ir.Value, ir.Node] = {}  # what may hang on several rows
         self.claims: dict[ir.Node, Claim] = {}
-        self.mixed = ""
+        self.mixed = self.joined = ""
         if not self._sizes:
             self.mixed = "an input has no open size that comes first"
             return
         for node in graph:
             self._through(node)
         for value in graph.outputs:
-            place = self._places.get(value)
+            place, name = self._places.get(value), one_line(value.name or "?", 40)
             if self.mixed:
                 break
             if value in self._lost:
                 node = self._lost[value]
                 name = one_line(node.name or node.outputs[0].name or "?", 40)
                 self.mixed = f"{node.op_type} {name} may take rows of a batch together"
-            elif place is not None and place != Place(place.axis):
-                name = one_line(value.name or "?", 40)
+            elif self._counts(value) or (place and place != Place(place.axis)):
                 self.mixed = f"{name} is no result for each row"
+            elif place != Place(0):
+                self.joined = f"{name} has no rows first"
 
     def _through(self, node: ir.Node) -> None:
         """Note how a node's results are cut; those of which it isn't known are lost."""
@@ -133,7 +136,15 @@ class Rows:
 
     def _has(self, value: ir.Value, axis: int | None = None) -> bool:
         dims = self._shapes.dims(value) or ()
+        return self._hang(dims if axis is None else dims[axis : axis + 1])
+
+    def _counts(self, value: ir.Value) -> bool:
+        """Whether a value is made of numbers of rows."""
+        content = self._shapes.content(value)
+        return content is not None and self._hang(content.flat)
+
+    def _hang(self, numbers: Iterable[Dim]) -> bool:
         return any(
-            not isinstance(dim, int) and not self._sizes.isdisjoint(dim.free_symbols)
-            for dim in (dims if axis is None else dims[axis : axis + 1])
+            not isinstance(n, int) and not self._sizes.isdisjoint(n.free_symbols)
+            for n in numbers
         )

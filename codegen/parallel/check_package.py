@@ -188,7 +188,8 @@ class _Checked:
             if not self.rows:
                 refuse("an input has no open size that comes first")
             made = ClaimedCuts(self.graph, self.shapes, parts, self.rows, self.known)
-            yield made, claims["rows"], {}, {}
+            first = self.graph.outputs if batches > 1 else ()  # they are put together
+            yield made, claims["rows"], {}, {v.name or "": 0 for v in first}
 
     def _ends(self) -> dict[str, int]:
         """The axes of what the network takes and gives in parts, as claimed."""

@@ -11,7 +11,7 @@ speaks of: layers, bytes, numbers of exchanges, stages (check_package.py).
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from math import prod
@@ -140,12 +140,24 @@ class ClaimedCuts:
             place = cut.get(value)
             if value in lost or (place and place[1:] != (1, None)):
                 refuse(f"the output {value.name} is not whole")
-            if not self.rows and (place and place[0]) != ends.get(value):
-                refuse(f"the output {value.name} is {place}, not {ends.get(value)}")
+            if self._counts_rows(value):
+                refuse(f"the output {value.name} is no result for each row")
+            wanted = ends.get(value)
+            known = wanted is not None or not self.rows
+            if known and (place and place[0]) != wanted:
+                refuse(f"the output {value.name} is {place}, not {wanted}")
 
     def _has_rows(self, node: ir.Node) -> bool:
-        dims = [n for v in node.outputs for n in self.shapes.dims(v) or ()]
-        return any(not isinstance(n, int) and n.free_symbols & self.rows for n in dims)
+        return self._hang(n for v in node.outputs for n in self.shapes.dims(v) or ())
+
+    def _counts_rows(self, value: ir.Value) -> bool:
+        content = self.shapes.content(value)
+        return content is not None and self._hang(content.flat)
+
+    def _hang(self, numbers: Iterable[Any]) -> bool:
+        return any(
+            not isinstance(n, int) and n.free_symbols & self.rows for n in numbers
+        )
 
     def _taken(
         self,

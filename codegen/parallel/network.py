@@ -55,12 +55,17 @@ class Network:
         """Why parts of a batch can't be computed apart; "" if they can."""
         return self.rows.mixed
 
+    @property
+    def whole(self) -> str:
+        """Why a pipeline is given whole batches; "" where it runs parts in turn."""
+        return self.rows.mixed or self.rows.joined
+
     @cached_property
     def batch(self) -> list[str]:
         """The names of the sizes that are the batch's."""
         return sorted(size.name for size in batch_sizes(self.graph, self.shapes))
 
-    @property
+    @cached_property
     def degrees(self) -> list[int]:
         """Into how many parts its layers can be cut."""
         return degrees(self.regions)

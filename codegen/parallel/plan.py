@@ -55,8 +55,8 @@ class Given:
 def plans(
     network: Network, wanted: Degrees | int | Given, machine: Machine
 ) -> list[Plan]:
-    """Those that fit, best first. Raises FairhandError where there is none, saying why
-    and which degrees there are."""
+    """The best of each division that fits, best first. Raises FairhandError where
+    there is none, saying why and which degrees there are."""
     if network.refused:
         raise FairhandError(f"no plan for several devices: {network.refused}")
     if isinstance(wanted, Given):
@@ -78,7 +78,11 @@ def plans(
     if not found:
         what = f"no plan needs less than {machine.memory / 1e9:g} GB on each device"
         raise FairhandError(what, hint="give more devices, or more --memory")
-    return sorted(found, key=lambda p: (p.seconds, p.degrees.pp, p.degrees.dp))
+    found.sort(key=lambda p: (p.seconds, p.degrees.pp, p.degrees.dp))
+    best: dict[Degrees, Plan] = {}
+    for plan in found:
+        best.setdefault(plan.degrees, plan)
+    return list(best.values())
 
 
 def _given(network: Network, given: Given, machine: Machine) -> list[Plan]:
@@ -142,7 +146,7 @@ def _arranged(
 ) -> Iterator[Plan]:
     """Plans of these degrees, one for each good way to share the layers."""
     work = network.work
-    batches = 1 if network.mixes or degrees.pp == 1 else BATCHES
+    batches = 1 if degrees.pp == 1 or network.whole else BATCHES
     roomy = machine if degrees.pp == 1 else replace(machine, memory=math.inf)
     layers = network.layers
     cut = None if given is None else given.cut

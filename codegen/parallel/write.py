@@ -76,8 +76,7 @@ def page_text(network: Network, plan: Plan, others: Sequence[Plan] = ()) -> str:
     blocks = _listed([u.path for u in network.units if u.crossing is not None])
     ways = [f'"{path}": {cut}' for path, cut in _ways(plan)] if degrees.tp > 1 else []
     count = degrees.dp * plan.batches
-    sizes = network.tried if parts else {}
-    part = Sizes(network.shapes, {**sizes, **dict.fromkeys(network.batch, 2)})
+    part = Sizes(network.shapes, network.tried | dict.fromkeys(network.batch, 2))
     sent = count * sum(sent_bytes(network, plan, part))
     values = {
         "NETWORK": f'"{package.network}"',
@@ -220,8 +219,8 @@ def story(network: Network, plan: Plan, others: Sequence[Plan]) -> list[str]:
         text = f"{sizes} bytes to the next stage, each once{_at(network)}"
         sliced = ", in a slice for each device, which are gathered"
         lines += _wrapped(text + sliced * (degrees.tp > 1), "Between  ")
-    if degrees.pp > 1 and network.mixes:
-        lines += _wrapped(f"a batch is not divided: {network.mixes}", "Batch    ")
+    if degrees.pp > 1 and network.whole:
+        lines += _wrapped(f"a batch runs whole: {network.whole}", "Batch    ")
     for other in others[:3]:
         lines += _wrapped(
             f"{other.degrees}, {other.seconds / plan.seconds:.2f} times the time",

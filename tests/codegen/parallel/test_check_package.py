@@ -390,8 +390,39 @@ def test_what_no_statement_does_is_there_with_what_it_takes(tmp_path: Path) -> N
     onnx.save(model, tmp_path / "m.onnx")
     planned = Planned(tmp_path / "m.onnx")
     values, claims = planned.plan("pp=2")
-    print(values, claims)
     assert planned.check(values, claims)
+
+
+@pytest.mark.parametrize(
+    ("given", "lines"),
+    [
+        ("float[8, N] z", "z = Transpose<perm = [1, 0]>(y)"),
+        ("float[2] z", "z = Constant<value = float[2] {1, 2}>()"),
+        ("int64[2] z", "z = Shape(y)"),
+    ],
+)
+def test_parts_of_a_batch_run_in_turn_where_rows_come_first(
+    tmp_path: Path, given: str, lines: str
+) -> None:
+    """What has rows along another axis, or none, is no result that is put together; and
+    one that counts them is none of a part."""
+    model = blocks([True] * 2, rows="N")
+    more = onnx.parser.parse_graph(f"g (float[N, 8] y) => ({given}) {{ {lines} }}")
+    model.graph.node.extend(more.node)
+    model.graph.output.extend(more.output)
+    onnx.save(model, tmp_path / "m.onnx")
+    planned = Planned(tmp_path / "m.onnx")
+    values, claims = planned.plan("pp=2")
+    assert values["BATCHES"] == 1 and planned.check(values, claims)
+    onnx.save(blocks([True] * 2, rows="N"), tmp_path / "m.onnx")
+    claims["rows"] = Planned(tmp_path / "m.onnx").plan("pp=2")[1]["rows"]
+    if "Shape" in lines:
+        with pytest.raises(FairhandError, match="z is no result for each row"):
+            planned.plan("dp=2")
+    else:
+        assert planned.check(*planned.plan("dp=2"))
+    with pytest.raises(FairhandError, match="output z"):
+        planned.check(values | {"BATCHES": 4}, claims)
 
 
 @pytest.mark.parametrize("also", range(3))

@@ -41,18 +41,23 @@ def rehearse(folder: Path, world: int) -> str:
             time.sleep(0.05)
     finally:
         time.sleep(0.2 if any(p.poll() for p in running) else 0)
-        failed = [p for p in running if p.poll()] or [
-            p for p in running if p.poll() is None
-        ]
+        failed = sorted((p for p in running if p.poll()), key=lambda p: p.returncode)
+        late = [process for process in running if process.poll() is None]
         for process in running:
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
         texts = {process: process.communicate()[0] for process in running}
+    hint = "the machine may be too small for all devices: --no-verify leaves them out"
+    if failed and failed[0].returncode < 0:
+        number = -failed[0].returncode
+        raise VerificationError(f"a device was ended by signal {number}", hint=hint)
     if failed:
         raise VerificationError(
             f"parallel.py doesn't run as planned: {_reason(texts[failed[0]])}",
             hint="this is a fault in fairhand, not in the model; please report it",
         )
+    if late:
+        raise VerificationError(f"devices gave no answer in {SECONDS} s", hint=hint)
     said = [line for text in texts.values() for line in text.splitlines()]
     return next((line for line in said if line.startswith("worst")), "")
 
@@ -81,4 +86,4 @@ def _reason(text: str) -> str:
     """The last line of what a process said, which names the error."""
     lines = [line for line in text.splitlines() if re.search(r"\w", line)]
     named = [line for line in lines if re.match(r"[\w.]*(Error|Exit|not as)", line)]
-    return " ".join((named or lines or ["no answer"])[-1].split())[:400]
+    return " ".join((named or lines or ["no reason"])[-1].split())[:400]

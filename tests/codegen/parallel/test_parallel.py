@@ -337,6 +337,23 @@ def test_a_device_that_dies_ends_the_others(
     assert time.monotonic() - begin < 120
 
 
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import os; os.kill(os.getpid(), 9)", "ended by signal 9"),
+        ("import time; time.sleep(60)", "no answer in 2 s"),
+    ],
+)
+def test_a_machine_that_is_too_small_is_no_fault_of_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, said: str
+) -> None:
+    monkeypatch.setattr(rehearsal, "_START", code)
+    monkeypatch.setattr(rehearsal, "SECONDS", 2)
+    with pytest.raises(VerificationError, match=said) as error:
+        rehearse(tmp_path, 2)
+    assert "--no-verify" in str(error.value)
+
+
 STAGES = """
 from pathlib import Path
 from network import devices, model, parallel

@@ -202,9 +202,10 @@ def parallel_plans(
     Raises FairhandError where there is none."""
     loaded = replace(load(model), digest=str)  # weights aren't read for a hash of them
     title = class_name(loaded.name)
-    compiled = lower(loaded, CompileOptions(), source_plan(loaded), title)
     files = None if annotated is None else (Path(model), annotated)
-    return described(compiled, wanted, devices, memory, loaded.placed, files, page)
+    with no_garbage_collection():
+        compiled = lower(loaded, CompileOptions(), source_plan(loaded), title)
+        return described(compiled, wanted, devices, memory, loaded.placed, files, page)
 
 
 def _built(

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from ..graph.dims import Dim
+from ..graph.dims import Dim, product
 from ..graph.shape_facts import ShapeFacts
 from ..literals import one_line
-from ..ops import lookup
 from ..ops.facts.cuts import ALL, Cut
+from ..ops.facts.index_functions import Count
+from ..shapes.index_functions import Places
 from ..shapes.one_batch import one_batch
 from .regions import known_by_sizes, site_cuts
 
@@ -20,8 +21,8 @@ from .regions import known_by_sizes, site_cuts
 class Place:
     """Where a value is cut: along `axis`, each of `pieces` that lie side by side.
 
-    Elements that are places along what is cut count from each part's own first: all of
-    them, or those of component `counted` of the last axis.
+    Elements that count what is cut do so from each part's own first: all of them, or
+    those of component `counted` of the last axis.
     """
 
     axis: int
@@ -45,12 +46,13 @@ class Rows:
     def __init__(self, model: ir.Model, shapes: ShapeFacts) -> None:
         graph = model.graph
         self._shapes, self._sizes = one_batch(model, shapes)
+        self._elements = Places(self._shapes)
         self._places: dict[ir.Value, Place] = dict.fromkeys(graph.inputs, Place(0))
         self._lost: dict[ir.Value, ir.Node] = {}  # what may hang on several rows
         self.claims: dict[ir.Node, Claim] = {}
         self.mixed = self.joined = ""
         if not self._sizes:
-            self.mixed = "an input has no open size that comes first"
+            self.mixed = self.joined = "an input has no open size that comes first"
             return
         for node in graph:
             self._through(node)
@@ -66,6 +68,7 @@ class Rows:
                 self.mixed = f"{name} is no result for each row"
             elif place != Place(0):
                 self.joined = f"{name} has no rows first"
+        self.joined = self.mixed or self.joined
 
     def _through(self, node: ir.Node) -> None:
         """Note how a node's results are cut; those of which it isn't known are lost."""
@@ -94,45 +97,49 @@ class Rows:
                 continue
             if not any(taken) and not self._has(node.outputs[0], law.outputs[0]):
                 continue
-            gives = self._counted(node, law, counted)
+            wanted = (*law.counted, *[None] * len(counted))[: len(counted)]
             made = law.made if law.pieces == held else self._kept(node, law) * held
-            if gives is None or not made:
+            if counted != wanted or not made or not self._fit(node, law):
                 continue
-            marks = gives if gives else (None,)
             places = [
-                None if a is None else Place(a, made, *marks) for a in law.outputs
+                None if a is None else Place(a, made, law.gives) for a in law.outputs
             ]
             return tuple(taken), tuple(places)
-        return None
+        return self._numbered(node, taken)
 
-    def _counted(
-        self, node: ir.Node, law: Cut, counted: tuple[int | None, ...]
-    ) -> tuple[int | None, ...] | None:
-        """Which elements of the results are places then: (), or a component; None if
-        that can't be told."""
-        if any(x is not None for x in (*counted, *law.counted)):
-            wanted = (*law.counted, *[None] * len(counted))[: len(counted)]
-            op = lookup(node)
-            if counted == wanted:
-                return (law.gives,)
-            alone = not any(law.counted) and all(a is None for a in law.inputs[1:])
-            moves = op is not None and op.carries == (0,) and alone
-            return (ALL,) if moves and counted[0] == ALL else None
-        return (law.gives,)
+    def _fit(self, node: ir.Node, law: Cut) -> bool:
+        """Whether what is looked up has as many places for a row as are counted."""
+        if law.gives is not None or not law.counted:
+            return True
+        counted, sizes = (*law.counted, *[None] * len(node.inputs)), set()
+        for value, axis, place in zip(node.inputs, law.inputs, counted, strict=False):
+            if value is not None and axis is not None:
+                step: Dim = 1
+                if place is not None:
+                    step = self._elements.step(value, axis, place)
+                sizes.add(product([(self._shapes.dims(value) or ())[axis], step]))
+        return len(sizes) == 1
+
+    def _numbered(self, node: ir.Node, taken: Sequence[Place | None]) -> Claim | None:
+        """Of whole numbers that grow by one step from row to row."""
+        value, found = node.outputs[0], self._elements.of(node.outputs[0])
+        axes = [a for a in range(self._shapes.rank(value) or 0) if self._has(value, a)]
+        if len(axes) * len(node.outputs) != 1 or not isinstance(found, Count):
+            return None
+        if self._hang((found.first, *found.steps)):
+            return None
+        return tuple(taken), (Place(axes[0], 1, ALL if found.steps[axes[0]] else None),)
 
     def _kept(self, node: ir.Node, law: Cut) -> int:
         """1 where what is cut stays one axis, so that pieces of it stay, too."""
-        before = [
+        sides = (node.inputs, law.inputs), (node.outputs, law.outputs)
+        sizes = {
             (self._shapes.dims(value) or ())[axis]
-            for value, axis in zip(node.inputs, law.inputs, strict=False)
+            for side in sides
+            for value, axis in zip(*side, strict=False)
             if value is not None and axis is not None
-        ]
-        after = [
-            (self._shapes.dims(value) or ())[axis]
-            for value, axis in zip(node.outputs, law.outputs, strict=True)
-            if axis is not None
-        ]
-        return int(law.pieces == law.made == 1 and len({*before, *after}) == 1)
+        }
+        return int(law.pieces == law.made == 1 and len(sizes) == 1)
 
     def _has(self, value: ir.Value, axis: int | None = None) -> bool:
         dims = self._shapes.dims(value) or ()

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..graph.constants import stored
-from ..graph.dims import Dims
+from ..graph.dims import Dim, Dims
 from ..graph.shape_facts import ShapeFacts
 from ..ops import lookup
 from ..ops.facts.index_functions import (
@@ -16,6 +16,7 @@ from ..ops.facts.index_functions import (
     Found,
     IndexFacts,
     Natural,
+    Rows,
     aligned,
     constant,
     moved,
@@ -69,6 +70,14 @@ class Places:
         """The element as a function of the place in what `value` is broadcast to."""
         dims = None if value is None else self.shapes.dims(value)
         return None if dims is None else aligned(self.of(value), dims, out)
+
+    def step(self, value: ir.Value, axis: int, component: int) -> Dim:
+        """By how much the elements grow along an axis, of GatherND's places those of a
+        component; 1 where that isn't known."""
+        found = self.of(value)
+        if isinstance(found, Rows):
+            found = found.counts[component]
+        return found.steps[axis] if isinstance(found, Count) else 1
 
 
 def _counted(array: np.ndarray | None) -> Found:

@@ -287,12 +287,8 @@ class _Checked:
         stages, count = self.values["STAGES"], self.mesh.get("pp", 1)
         crossing = self.values["CROSSING"]
         if count == 1:
-            if (
-                stages
-                or crossing
-                or self.values["RESULTS"]
-                or self.values["BATCHES"] != 1
-            ):
+            others = stages, crossing, self.values["RESULTS"]
+            if any(others) or self.values["BATCHES"] != 1:
                 refuse("there are stages, and no devices for them")
             return
         units, claimed = self.claims["units"], self.claims["crossing"]

@@ -24,6 +24,7 @@ import sympy
 from ...analysis.errors import FairhandError
 from ...analysis.graph.dims import plain
 from ...analysis.graph.shape_facts import ShapeFacts
+from ...analysis.shapes.index_functions import Places as Elements
 from ...rewrites.second_opinion import layers, movements, sums  # noqa: F401
 from ...rewrites.second_opinion.elementwise import BINARY, equal
 from ...rewrites.second_opinion.operators import apply, pointwise
@@ -93,6 +94,7 @@ class ClaimedCuts:
         self.compared = self.alone = 0  # claims, and those with no arithmetic here
         self.held: dict[ir.Value, Cutting] = {}  # how constants are cut
         self.equal = _equal_sizes(graph, shapes, rows)
+        self.elements = Elements(shapes)
 
     def check(
         self,
@@ -140,7 +142,8 @@ class ClaimedCuts:
             place = cut.get(value)
             if value in lost or (place and place[1:] != (1, None)):
                 refuse(f"the output {value.name} is not whole")
-            if self._counts_rows(value):
+            content = self.shapes.content(value)
+            if content is not None and self._hang(content.flat):
                 refuse(f"the output {value.name} is no result for each row")
             wanted = ends.get(value)
             known = wanted is not None or not self.rows
@@ -149,10 +152,6 @@ class ClaimedCuts:
 
     def _has_rows(self, node: ir.Node) -> bool:
         return self._hang(n for v in node.outputs for n in self.shapes.dims(v) or ())
-
-    def _counts_rows(self, value: ir.Value) -> bool:
-        content = self.shapes.content(value)
-        return content is not None and self._hang(content.flat)
 
     def _hang(self, numbers: Iterable[Any]) -> bool:
         return any(
@@ -211,6 +210,8 @@ class ClaimedCuts:
                 dims,
                 content,
                 claim,
+                [*map(self.step, node.inputs, claim.given)],
+                [*map(self.step, node.outputs, claim.made)],
                 [self.shapes.dims(v) for v in node.outputs],
                 [v and v.dtype for v in node.inputs],
             )
@@ -244,6 +245,12 @@ class ClaimedCuts:
             return value.const_value.numpy().tolist()
         content = self.shapes.content(value)
         return None if content is None else content.tolist()
+
+    def step(self, value: ir.Value | None, place: Any) -> Any:
+        """By how much a value that counts rows grows from one to the next."""
+        if value is None or not isinstance(place, tuple) or place[2] is None:
+            return 1
+        return self.elements.step(value, place[0], place[2])
 
     def number(self, size: Any, part: bool = False) -> int:
         """What an open size is: of a batch, that of a part, or of the whole."""
@@ -334,7 +341,8 @@ class _ClaimedNode:
         if not counted and value.const_value is not None and prod(shape) <= 64:
             return stored(value.const_value.numpy(), kind)
         found = self._drawn(kind, shape, index)
-        return self._counted(found, place, 1) if counted else found
+        step = self.cuts.number(self.cuts.step(value, place))
+        return self._counted(found, place, step) if counted else found
 
     def _drawn(self, kind: Kind, shape: tuple[int, ...], index: int) -> Tensor:
         """Numbers that follow from the place; whole ones index the first input."""
@@ -368,16 +376,16 @@ class _ClaimedNode:
 
         return Tensor(kind, shape, compute)
 
-    def _counted(self, x: Tensor, place: Cutting, sign: int) -> Tensor:
-        """Places that each part counts from its own first, as the whole counts them;
-        the way back where `sign` is -1 and x is a part of number 0."""
+    def _counted(self, x: Tensor, place: Cutting, step: int) -> Tensor:
+        """Places that each part counts from its own first, as the whole counts them:
+        `step` of them for a row."""
         axis, _, component = place
-        step = x.shape[axis] // self.cuts.degree
+        rows = x.shape[axis] // self.cuts.degree
 
         def compute(at: Places) -> np.ndarray:
-            own = x.at(at) % step
+            own = x.at(at) % (rows * step)
             here = component == -1 or at[-1] == component
-            return np.where(here, own + at[axis] // step * step, x.at(at))
+            return np.where(here, own + at[axis] // rows * rows * step, x.at(at))
 
         return Tensor(x.kind, x.shape, compute)
 
@@ -402,7 +410,7 @@ class _ClaimedNode:
             elif x is not None and place == "words":
                 x, mask = self._words(x, whole[0], rank)
             elif x is not None and isinstance(place, tuple):
-                x = self.cut(x, place, rank)
+                x = self.cut(x, place, rank, self.cuts.step(value, place))
             elif x is not None and value is not None and self.cuts.rows:
                 content = self.cuts.shapes.content(value)
                 if content is not None:
@@ -433,12 +441,13 @@ class _ClaimedNode:
             self._wrong(f"{shape[axis]} has no {self.cuts.wanted} parts")
         return (*shape[:axis], shape[axis] // self.cuts.degree, *shape[axis + 1 :])
 
-    def cut(self, x: Tensor, place: Cutting, rank: int) -> Tensor:
-        """What the device of this number has of a tensor."""
+    def cut(self, x: Tensor, place: Cutting, rank: int, each: Any = 1) -> Tensor:
+        """What the device of this number has of a tensor, which counts `each` a row."""
         shape = self._cut_shape(x.shape, place)
         axis, pieces, component = place
         steps = np.array(_shares(pieces)) * (shape[axis] // sum(_shares(pieces)))
         ends, count = np.cumsum(steps), self.cuts.degree
+        number = self.cuts.number(each)
 
         def compute(at: Places) -> np.ndarray:
             moved = list(at)
@@ -449,7 +458,7 @@ class _ClaimedNode:
             if component is None:
                 return values
             here = component == -1 or at[-1] == component
-            return np.where(here, values - rank * step, values)
+            return np.where(here, values - rank * step * number, values)
 
         return Tensor(x.kind, shape, compute)
 
@@ -502,7 +511,8 @@ class _ClaimedNode:
                 values = [[sum(x) for x in zip(*values, strict=True)]]
             for rank, row in enumerate(values):
                 cut = isinstance(place, tuple)
-                expected = self.cut(whole, place, rank) if cut else whole
+                each = self.cuts.step(self.node.outputs[k], place)
+                expected = self.cut(whole, place, rank, each) if cut else whole
                 wanted = list(expected.at(at, shape))
                 if not all(
                     equal(a, b, TOLERANCE) for a, b in zip(row, wanted, strict=True)

@@ -50,16 +50,6 @@ class Network:
         """How a batch is divided, or why it can't be."""
         return Rows(self.compiled.graph, self.shapes)
 
-    @property
-    def mixes(self) -> str:
-        """Why parts of a batch can't be computed apart; "" if they can."""
-        return self.rows.mixed
-
-    @property
-    def whole(self) -> str:
-        """Why a pipeline is given whole batches; "" where it runs parts in turn."""
-        return self.rows.mixed or self.rows.joined
-
     @cached_property
     def batch(self) -> list[str]:
         """The names of the sizes that are the batch's."""

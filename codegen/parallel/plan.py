@@ -127,8 +127,8 @@ def why_not(network: Network, degrees: Degrees) -> str:
     if degrees.pp > len(places) + 1:
         most = f"; pp may be up to {len(places) + 1}" if places else ""
         return f"there are {len(places)} places where a stage may begin{most}"
-    if degrees.dp > 1 and network.mixes:
-        return f"a batch can't be divided: {network.mixes}"
+    if degrees.dp > 1 and network.rows.mixed:
+        return f"a batch can't be divided: {network.rows.mixed}"
     return ""
 
 
@@ -146,32 +146,27 @@ def _arranged(
 ) -> Iterator[Plan]:
     """Plans of these degrees, one for each good way to share the layers."""
     work = network.work
-    batches = 1 if degrees.pp == 1 or network.whole else BATCHES
+    batches = 1 if degrees.pp == 1 or network.rows.joined else BATCHES
     roomy = machine if degrees.pp == 1 else replace(machine, memory=math.inf)
     layers = network.layers
     cut = None if given is None else given.cut
     for sharing in share(
         layers, network.regions, degrees.tp, work, roomy, network.ties, cut
     ):
-        if degrees.tp > 1 and not any(
-            w is not Way.WHOLE for w in sharing.ways.values()
-        ):
+        if degrees.tp > 1 and not cuts_of(sharing):
             continue
+        stages: Stages | None
         if degrees.pp == 1:
-            held = held_by_stage(network, sharing, degrees, ())
-            seconds = sharing.seconds / degrees.dp
-            if held[0] <= machine.memory:
-                yield Plan(degrees, sharing, (), held, seconds, 1, (seconds,))
+            stages = Stages(sharing.seconds, (), (sharing.seconds / degrees.dp,))
+        else:
+            starts = None if given is None else given.starts
+            stages = _stages(network, sharing, degrees, batches, machine, starts)
+        if stages is None:
             continue
-        places = None if given is None else given.starts
-        stages = _stages(network, sharing, degrees, batches, machine, places)
-        if stages is not None:
-            held = held_by_stage(network, sharing, degrees, stages.starts)
-            if max(held) <= machine.memory:
-                seconds = stages.seconds / batches / degrees.dp
-                times = stages.times
-                starts = stages.starts
-                yield Plan(degrees, sharing, starts, held, seconds, batches, times)
+        held = held_by_stage(network, sharing, degrees, stages.starts)
+        if max(held) <= machine.memory:
+            seconds, times = stages.seconds / batches / degrees.dp, stages.times
+            yield Plan(degrees, sharing, stages.starts, held, seconds, batches, times)
 
 
 def parts_of(units: Sequence[Unit], starts: Sequence[int]) -> list[Sequence[Unit]]:
@@ -199,7 +194,7 @@ def _stages(
     machine: Machine,
     starts: Sequence[int] | None,
 ) -> Stages | None:
-    ways = {layer: way for layer, way in sharing.ways.items()}
+    ways = sharing.ways
     by_node = {node: layer for layer in ways for node in layer.nodes}
     inside = {node for r in sharing.regions for node in (*r.steps, *r.sums)}
     split = {value for r in sharing.regions for value in r.cut}

@@ -219,31 +219,22 @@ def story(network: Network, plan: Plan, others: Sequence[Plan]) -> list[str]:
         text = f"{sizes} bytes to the next stage, each once{_at(network)}"
         sliced = ", in a slice for each device, which are gathered"
         lines += _wrapped(text + sliced * (degrees.tp > 1), "Between  ")
-    if degrees.pp > 1 and network.whole:
-        lines += _wrapped(f"a batch runs whole: {network.whole}", "Batch    ")
+    if degrees.pp > 1 and network.rows.joined:
+        lines += _wrapped(f"a batch runs whole: {network.rows.joined}", "Batch    ")
     for other in others[:3]:
         lines += _wrapped(
             f"{other.degrees}, {other.seconds / plan.seconds:.2f} times the time",
             "Next     ",
         )
-    laws = [
-        "columns of a product are the product with columns (to the bit, but for the"
-        " order of sums)",
-        "a product of cut rows is the sum of its parts",
-    ]
-    lines += _wrapped(
-        (
-            "; ".join(laws)
-            if named
-            else (
-                "each stage computes what the whole does, to the bit"
-                if degrees.pp > 1
-                else "rows of a batch are computed apart"
-            )
-        ),
-        "Law      ",
-    )
-    return lines
+    law = "rows of a batch are computed apart"
+    if named:
+        law = (
+            "columns of a product are the product with columns (to the bit, but for the"
+            " order of sums); a product of cut rows is the sum of its parts"
+        )
+    elif degrees.pp > 1:
+        law = "each stage computes what the whole does, to the bit"
+    return [*lines, *_wrapped(law, "Law      ")]
 
 
 def _at(network: Network) -> str:

@@ -397,14 +397,6 @@ def extreme(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     ]
 
 
-def counting(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
-    """0, 1, 2, ..: each part counts its own."""
-    made = results[0]
-    if made is None or site.numbers(0) != [0] or site.numbers(2) != [1]:
-        return []
-    return [Cut((None,) * 3, (0,), made[0], gives=ALL)]
-
-
 def tile(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     """Along axes that are not repeated, and fewer times along those that are."""
     dims, times = site.dims(0), site.numbers(1)
@@ -543,15 +535,11 @@ def attention(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
 
 def _batch_of_attention(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     """Of three axes, or with caches: the batch alone, where each input has it."""
-    mask = site.dims(3)
-    if site.has(3) and (mask is None or (len(mask) == 4 and mask[0] != 1)):
-        row = [0, 0, 0, 0]
-    else:
-        row = [0, 0, 0, None]  # type: ignore[list-item]
-    row += [0 if site.has(i) else None for i in range(4, 7)]  # type: ignore[misc]
-    q = site.dims(0) or (1,)
-    axes = tuple(row[: len(site.node.inputs)])
-    return [Cut(axes, (0,) * len(results), q[0])]
+    mask, q = site.dims(3), site.dims(0) or (1,)
+    each = site.has(3) and (mask is None or (len(mask) == 4 and mask[0] != 1))
+    caches = (0 if site.has(i) else None for i in range(4, 7))
+    row = (0, 0, 0, 0 if each else None, *caches)[: len(site.node.inputs)]
+    return [Cut(row, (0,) * len(results), q[0])]
 
 
 def rotary(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:

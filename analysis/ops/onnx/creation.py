@@ -101,7 +101,6 @@ def _length(*scalars: Any) -> int:
     "Range",
     since=27,
     mapping=OPAQUE,
-    cut=cuts.counting,
     shape=sizes_elementwise.range_,
     onnx_errs=True,
     values=small_values.range_,

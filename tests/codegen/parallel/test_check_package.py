@@ -393,6 +393,32 @@ def test_what_no_statement_does_is_there_with_what_it_takes(tmp_path: Path) -> N
     assert planned.check(values, claims)
 
 
+@pytest.mark.parametrize("step", ["t", "s"])
+def test_rows_are_found_where_tables_lie_flat(tmp_path: Path, step: str) -> None:
+    """As TorchScript's exporter reads masks: at row * length + column."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 21]> g (float[N, S] x, float[N, T] mask)'
+        " => (float[N, T] y) <int64[1] last = {-1}, int64 zero = {0}, int64 one = {1},"
+        " int64[1] axis = {1}> { n0 = Shape<start = 0, end = 1>(x) n = Squeeze(n0)"
+        " t = Shape<start = 1>(mask) s = Shape<start = 1>(x) t0 = Squeeze(t)"
+        " row = Range(zero, n, one) rows = Unsqueeze(row, axis)"
+        f" first = Mul(rows, {step}) column = Range(zero, t0, one) place ="
+        " Add(first, column) flat = Reshape(mask, last) y = Gather(flat, place) }"
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    planned = Planned(tmp_path / "m.onnx")
+    if step == "s":
+        with pytest.raises(FairhandError, match="may take rows of a batch together"):
+            planned.plan("dp=2")
+        return
+    values, claims = planned.plan("dp=2")
+    assert "by values" in planned.check(values, claims)
+    name = next(n for n, (_, made) in claims["rows"].items() if made == [[0, 1, -1]])
+    claims["rows"][name][1] = [0]  # no places that are counted
+    with pytest.raises(FairhandError, match="is not cut as"):
+        planned.check(values, claims)
+
+
 @pytest.mark.parametrize(
     ("given", "lines"),
     [

@@ -64,22 +64,25 @@ def _same(site: NodeFacts, results: Sequence[Dims | None], axis: int) -> Cut:
     return Cut(axes, (axis,) * len(results), dims[axis])
 
 
+def _own(axis: int, rank: int, dims: Dims | None) -> int | None:
+    """Which axis of an input becomes that of `rank`; None where it is spread."""
+    own = -1 if dims is None else axis - rank + len(dims)
+    return own if dims is not None and own >= 0 and dims[own] != 1 else None
+
+
 def elementwise(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     """Along every axis, of the inputs that aren't spread along it."""
-    found = []
-    for axis, size in enumerate(results[0] or ()):
-        axes: list[int | None] = []
-        for i in range(len(site.node.inputs)):
-            dims = site.dims(i)
-            if dims is None:
-                if site.has(i):
-                    return []
-                axes.append(None)
-                continue
-            own = axis - len(results[0] or ()) + len(dims)
-            axes.append(own if own >= 0 and dims[own] != 1 else None)
-        found.append(Cut(tuple(axes), (axis,) * len(results), size))
-    return found
+    made, every = results[0] or (), list(map(site.dims, range(len(site.node.inputs))))
+    if any(dims is None and site.has(i) for i, dims in enumerate(every)):
+        return []
+    return [
+        Cut(
+            tuple(_own(axis, len(made), dims) for dims in every),
+            (axis,) * len(results),
+            size,
+        )
+        for axis, size in enumerate(made)
+    ]
 
 
 def along(*kept: int) -> Rule:
@@ -480,14 +483,10 @@ def matmul(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
         Cut((None, len(right) - 1), (rank - 1,), right[-1]),
         Cut((len(left) - 1, len(right) - 2), (None,), left[-1], sums=True),
     ]
-    for axis in range(rank - 2):
-        own = [axis - rank + len(dims) for dims in (left, right)]
-        axes = tuple(
-            a if a >= 0 and dims[a] != 1 else None
-            for a, dims in zip(own, (left, right), strict=True)
-        )
-        found.append(Cut(axes, (axis,), made[axis]))
-    return found
+    return found + [
+        Cut((_own(a, rank, left), _own(a, rank, right)), (a,), made[a])
+        for a in range(rank - 2)
+    ]
 
 
 def gemm(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
@@ -520,17 +519,14 @@ def attention(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     q, k, mask = site.dims(0), site.dims(1), site.dims(3)
     if q is None or k is None or len(q) != 4:
         return [] if q is None else _batch_of_attention(site, results)
-    axes: list[Cut] = []
+    found = []
     for axis in (0, 1):
-        own = None if mask is None else axis - 4 + len(mask)
-        spread = own is None or own < 0 or (mask is not None and mask[own] == 1)
         counts = axis if axis == 0 else None
-        every = (axis, axis, axis, None if spread else own, axis, axis, counts)
+        every = (axis, axis, axis, _own(axis, 4, mask), axis, axis, counts)
         row = tuple(a if site.has(i) else None for i, a in enumerate(every))
-        row = row[: len(site.node.inputs)]
-        outputs = (axis,) * len(results)
-        axes.append(Cut(row, outputs, _common(q[axis], k[axis])))
-    return axes
+        size, count = _common(q[axis], k[axis]), len(site.node.inputs)
+        found.append(Cut(row[:count], (axis,) * len(results), size))
+    return found
 
 
 def _batch_of_attention(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:

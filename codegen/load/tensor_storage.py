@@ -138,16 +138,17 @@ class Payloads:
                 "move the weights beside the model and name them by a relative path",
             )
 
-        parts = re.split(r"[/\\]", location)
         if not location or "\0" in location:
             raise refused("external data must be in a file with a name")
-        # A drive or a root, whatever system the model was written for.
-        rooted = os.path.isabs(location) or not parts[0] or parts[0].endswith(":")
-        if rooted or ".." in parts:
+        # A drive, a root, steps up by either slash, whatever system it was written for.
+        named = location.replace("\\", "/")
+        folder = self.path.parent.resolve()
+        inside = Path(os.path.normpath(folder / named)).is_relative_to(folder)
+        if named[0] == "/" or named.split("/")[0].endswith(":") or not inside:
             raise refused("external data is named by a path that leaves the folder")
         # Caches store a model as links into a pool of files: there, the folder of the
         # model file is the folder its own link leads to.
-        folders = {self.path.parent.resolve(), self.path.resolve().parent}
+        folders = {folder, self.path.resolve().parent}
         found = (self.path.parent / location).resolve()
         if not any(found.is_relative_to(folder) for folder in folders):
             raise refused("external data must lie in the folder of the model file")

@@ -84,6 +84,13 @@ def test_external_data(tmp_path: Path) -> None:
     assert loaded.sha256 == hashlib.sha256(both).hexdigest()
 
 
+@pytest.mark.parametrize("location", ["a/../weights.bin", "../{}/weights.bin"])
+def test_external_data_by_a_path_that_comes_back(tmp_path: Path, location: str) -> None:
+    (tmp_path / "a").mkdir()
+    path = external(tmp_path, location=location.format(tmp_path.name))
+    assert np.array_equal(weight(load(path).model), BIG)
+
+
 @pytest.mark.parametrize("missing", ["length", "offset"])
 def test_external_data_has_defaults(tmp_path: Path, missing: str) -> None:
     path = external(tmp_path, **{missing: None})

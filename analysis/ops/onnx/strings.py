@@ -33,21 +33,26 @@ class _Places(NodeView):
         return super()._dtype(value, which)
 
 
-def _moved(spelling: Spelling) -> Spelling:
-    """The spelling for numbers, on the places of the strings."""
+def _moved(spelling: Spelling, *at: int) -> Spelling:
+    """The spelling for numbers, on the places of the strings, which are inputs `at`."""
 
-    def spell(t: Any, n: NodeView, words: Any, *others: Any) -> Any:
-        at_run_time = [
-            x for i, x in enumerate(others, 1) if x is not None and _runs(n, i)
-        ]
-        device = [at_run_time[0].device] if at_run_time else []
-        places = t.helper(helpers.positions)(words, *device)
-        found = spelling(t, _Places(n.node, n.shapes), places, *others)
+    def spell(t: Any, n: NodeView, *given: Any) -> Any:
+        others = [x for i, x in enumerate(given) if i not in at and _runs(n, i)]
+        device = [others[0].device] if others else []
+        words, operands = given[at[0]], list(given)
+        for i in at:
+            operands[i] = t.helper(helpers.positions)(given[i], *device)
+        for i in at[1:]:  # they stand behind the first
+            operands[i] = operands[i] + words.size
+            words = t.np.concatenate([words.reshape(-1), given[i].reshape(-1)])
+        found = spelling(t, _Places(n.node, n.shapes), *operands)
         if isinstance(found, tuple):
             return tuple(
                 x if x is None else t.helper(helpers.take)(words, x) for x in found
             )
-        if sum(map(n.used, range(n.outputs))) > 1 or (n.outputs > 1 and not n.used(0)):
+        listed = isinstance(n.node.outputs[0].type, ir.SequenceType)
+        several = sum(map(n.used, range(n.outputs))) > 1
+        if listed or several or (n.outputs > 1 and not n.used(0)):
             return t.helper(helpers.take_each)(words, found)
         return t.helper(helpers.take)(words, found)
 
@@ -63,23 +68,25 @@ def _gather(t: Any, n: NodeView, words: Any, places: Any) -> Any:
         return t.helper(helpers.take)(words, places)
     spelling = OPS["", "Gather"].torch
     assert spelling is not None
-    return _moved(spelling)(t, n, words, places)
+    return _moved(spelling, 0)(t, n, words, places)
 
 
 _MOVERS = (
     *("Compress", "DepthToSpace", "Expand", "Flatten", "GatherElements", "GatherND"),
-    *("Reshape", "ReverseSequence", "Slice", "SpaceToDepth", "Split", "Squeeze"),
-    *("Tile", "Transpose", "Unsqueeze"),
+    *("Reshape", "ReverseSequence", "Slice", "SpaceToDepth", "Split"),
+    *("SplitToSequence", "Squeeze", "Tile", "Transpose", "Unsqueeze"),
 )
+_AT = {"OneHot": (2,), "ScatterElements": (0, 2), "ScatterND": (0, 2)}
 _READY = (
     *("ConcatFromSequence", "Optional", "OptionalGetElement", "OptionalHasElement"),
     *("SequenceAt", "SequenceConstruct", "SequenceErase", "SequenceInsert"),
     *("SequenceLength", "Unique"),
 )
-for _name in _MOVERS + _READY:
+for _name in (*_MOVERS, *_AT, *_READY):
     _spelling = OPS["", _name].torch
     assert _spelling is not None
-    _add(_name, _moved(_spelling) if _name in _MOVERS else _spelling)
+    at = _AT.get(_name, (0,))
+    _add(_name, _spelling if _name in _READY else _moved(_spelling, *at))
 
 _add("Gather", _gather)
 _add("Identity", lambda t, n, x: x)

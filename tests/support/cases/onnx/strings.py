@@ -16,9 +16,23 @@ for _name, _cases in {
     "GatherND": [case(_WORDS, i64([[1, 2], [0, 0]]))],
     "Reshape": [case(_WORDS, i64([3, -1]), constants=(1,))],
     "ReverseSequence": [case(_WORDS, i64([2, 1, 1]), batch_axis=1, time_axis=0)],
+    "OneHot": [
+        case(i64([0, 2, -1]), np.array(3), text("no", "yes"), constants=(1,)),
+        case(i64([[0, 1]]), np.array(3), text("no", "yes"), axis=0, constants=(1, 2)),
+    ],
+    "ScatterElements": [case(_WORDS, i64([[2], [-3]]), text(["x"], ["y"]), axis=1)],
+    "ScatterND": [
+        case(_WORDS, i64([[-1, 0], [0, 1]]), text("x", "y")),
+        case(_WORDS, i64([[1]]), text(["x", "y", "z"]), constants=(1,)),
+    ],
     "Slice": [case(_WORDS, i64([1]), i64([3]), i64([1]), constants=(1, 2, 3))],
     "SpaceToDepth": [case(text([[["a", "b"], ["c", "d"]]]), blocksize=2)],
     "Split": [case(_WORDS, axis=1, num_outputs=3, outputs=3)],
+    "SplitToSequence": [
+        case(_WORDS, axis=1),
+        case(_WORDS, i64([1, 2]), axis=1),
+        case(_WORDS, axis=0, keepdims=0),
+    ],
     "Squeeze": [case(text(["a", "b"]), i64([0]), constants=(1,))],
     "Tile": [case(_WORDS, i64([1, 2]), constants=(1,))],
     "Transpose": [case(_WORDS, perm=[1, 0])],

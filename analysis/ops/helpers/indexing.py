@@ -51,6 +51,9 @@ def unique(
     each element of x, and how often each occurs. They are in ascending order, or in
     order of first occurrence.
     """
+    if dim is not None and not x.numel():  # slices of nothing are equal
+        found = unique(x.new_zeros(x.shape[dim]))
+        return x.narrow(dim, 0, len(found[0])), *found[1:]
     values, inverse, counts = torch.unique(
         x, return_inverse=True, return_counts=True, dim=dim
     )

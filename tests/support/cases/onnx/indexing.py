@@ -108,5 +108,7 @@ cases(
     case(_i64([3, 1, 3], [2, 3, 2]), outputs=4, axis=-1, sorted=0),
     case(_i64(3, 1, 3), outputs=2),
     case(np.array([3, 1, 3], np.float32), outputs=1),
+    case(np.zeros([0, 3], np.float32), outputs=4, axis=1),
+    case(np.zeros([0, 3], np.float32), outputs=4, axis=0, sorted=0),
     case(np.array([3, 1, 3], np.uint16), outputs=3, axis=0, sorted=0),
 )

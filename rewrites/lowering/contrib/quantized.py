@@ -31,13 +31,16 @@ def _real(site: AdapterSite, first: int, name: str) -> ir.Value:
 
 def _rounded(site: AdapterSite, y: ir.Value, scale: int) -> None:
     """Make the node what brings `y` to 8 bits by the scale and zero point given."""
-    zero = site.input(scale + 1)
-    if zero is None:
-        dtype = site.data.dtype
-        if dtype is None:
-            raise site.unsupported("the type of its result is unknown")
-        zero = site.constant("zero_point", np.zeros((), dtype.numpy()))
+    zero = site.input(scale + 1) or _no_shift(site)
     site.become("QuantizeLinear", [y, site.need(scale), zero])
+
+
+def _no_shift(site: AdapterSite) -> ir.Value:
+    """A zero point of 0, of the type of the data."""
+    dtype = site.data.dtype
+    if dtype is None:
+        raise site.unsupported("the type of its result is unknown")
+    return site.constant("no_shift", np.zeros((), dtype.numpy()))
 
 
 # ---- elementwise
@@ -110,7 +113,15 @@ def _average_pool(site: AdapterSite) -> None:
     if last:
         perm = [0, *range(2, rank), 1]
         y = site.before("Transpose", [y], "channels_last", perm=perm)
-    _rounded(site, y, 3)
+    zero = site.input(4)
+    if zero is None or op == "GlobalAveragePool":
+        _rounded(site, y, 3)
+        return
+    # This one rounds behind its zero point: of two equally near, the even result.
+    y = site.before("Div", [y, site.need(3)], "steps")
+    y = site.before("Add", [y, site.before("Cast", [zero], "from", to=1)], "moved")
+    unit = site.constant("unit", np.ones((), np.float32))
+    site.become("QuantizeLinear", [y, unit, _no_shift(site)])
 
 
 # ---- products

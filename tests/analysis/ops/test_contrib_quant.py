@@ -35,6 +35,7 @@ def parameters(dtype: type, *zeros: int) -> Arrays:
 
 
 U, S8 = parameters(np.uint8, 120, 131, 99), parameters(np.int8, -3, 5, 9)
+TIES = U | {"s": np.array(0.1, np.float32), "t": np.array(0.05, np.float32)}
 SHARES = U | {"t": np.array(1 / 256, np.float32), "w": np.array(0, np.uint8)}
 SIGNED = S8 | {"t": np.array(1 / 256, np.float32), "w": np.array(-128, np.int8)}
 COLUMNS = {"ts": RNG.uniform(0.01, 0.1, 8).astype(np.float32), "ws": u8(8), "wi": i8(8)}
@@ -69,6 +70,11 @@ CASES: dict[str, tuple[Any, Arrays, Arrays]] = {
         call("QLinearAveragePool", ONE, kernel_shape=[2, 2], pads=[1, 1, 0, 0]),
         {"a": u8(1, 3, 5, 5)},
         U,
+    ),
+    "QLinearAveragePool-ties": (
+        call("QLinearAveragePool", ONE, kernel_shape=[2, 2], pads=[1, 1, 0, 0]),
+        {"a": u8(1, 3, 7, 7) // 2 + 64},
+        TIES,
     ),
     "QLinearAveragePool-last": (
         call(

@@ -502,6 +502,14 @@ def test_strings_are_made_of_other_objects(tmp_path: Path) -> None:
         )
 
 
+def test_none_for_a_sequence_is_no_lack_of_an_argument(tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    net (seq(float[n]) x) => (int64 y) { y = SequenceLength (x) }"""
+    for session in compiled(text, tmp_path, "lists"):
+        with pytest.raises(Fail):
+            session.run(None, {"x": None})
+
+
 def test_packages_of_any_name_and_contexts_inside_of_others(
     folder: Path, tmp_path: Path
 ) -> None:

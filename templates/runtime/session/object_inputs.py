@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from ..model import INPUTS
-from ..ort_interface import from_list, invalid
+from ..ort_interface import FeedError, as_theirs, from_list
 from .session import checked
 from .types import to_tensor
 
@@ -51,7 +51,9 @@ def read_optional(name: str, value: Any, dtype: str, shape: Any, device: Any) ->
 def read_python(name: str, value: Any, dtype: str, *_: Any) -> Any:
     """A list, or a map, as it is."""
     if not isinstance(value, dict if dtype.startswith("map(") else list):
-        raise invalid(f"input {name!r} must be {dtype}, got {type(value).__name__}")
+        text = f"input {name!r} must be {dtype}, got {type(value).__name__}"
+        kind = "Fail" if value is None else "InvalidArgument"
+        raise as_theirs(FeedError(text), kind)
     return value
 
 

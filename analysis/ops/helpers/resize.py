@@ -25,8 +25,9 @@ def pytorch_half_pixel(at: Tensor, length: int, size: int, scale: float) -> Tens
 
 def half_pixel_symmetric(at: Tensor, length: int, size: int, scale: float) -> Tensor:
     """Centres are mapped; what the rounded size lacks is cut off at both ends."""
-    offset = length / 2 * (1 - size / (scale * length))
-    return offset + (at + 0.5) / scale - 0.5
+    new, by = at.new_tensor([size, scale])
+    lost: Tensor = 1 - (new / (by * length)).double()  # as ONNX Runtime counts
+    return (length / 2 * lost + (at.double() + 0.5) / by.double() - 0.5).float()
 
 
 def asymmetric(at: Tensor, length: int, size: int, scale: float) -> Tensor:
@@ -150,6 +151,46 @@ def resize(
         near = x.movedim(axis, -1)[..., index]
         x = (near * weight).sum(dim=-1).movedim(-1, axis)
     return x.to(dtype)
+
+
+def resize_whole(
+    x: Tensor,
+    axes: Sequence[int],
+    coordinates: Callable[[Tensor, int, int, float], Tensor],
+    over: Sequence[int],
+    sizes: Sequence[int] | None = None,
+    scales: Sequence[float] | None = None,
+    steps: int | None = None,
+) -> Tensor:
+    """Resample `axes` of integers linearly, cut off as ONNX Runtime's are.
+
+    Where a sum is whole but for rounding, its order tells: the corners are added one by
+    one, `over` axes that keep their size, too. `steps` makes whole numbers of weights.
+    """
+    corners: list[tuple[Tensor, Tensor | int]] = [(x, 1)]
+    for axis in reversed(over):
+        i = list(axes).index(axis) if axis in axes else None
+        size = x.shape[axis] if i is None else sizes[i] if sizes is not None else None
+        scale = None if i is None or scales is None else scales[i]
+        at, _ = source_places(x, axis, coordinates, size, scale)
+        last = x.shape[axis] - 1
+        at = at.clamp(0, last)
+        low = at.floor()
+        high = (low + 1).clamp(max=last)
+        share = torch.where(low < high, at - low, 0.5)
+        share = share if steps is None else (share * steps).int()
+        share = share.reshape([-1] + [1] * (x.dim() - 1 - axis))
+        corners = [
+            (part.index_select(axis, near.long()), weight * by)
+            for near, by in ((low, (steps or 1) - share), (high, share))
+            for part, weight in corners
+        ]
+    total = corners[0][0] * corners[0][1]
+    for part, weight in corners[1:]:
+        total = total + part * weight
+    if steps is not None:
+        total = total.div(steps ** len(over), rounding_mode="trunc")
+    return total.to(x.dtype)
 
 
 def crop_and_resize(

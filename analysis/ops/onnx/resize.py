@@ -21,7 +21,7 @@ from ...literals import shortest
 from ..facts import cuts, flop_counts, sizes_movement
 from ..helpers import resize as helpers
 from ..node_view import NodeView
-from ..operands import converted, equal, front, size
+from ..operands import equal, front, size
 from ..registry import ONE_TO_MANY, operator
 
 # ---- the places that are read
@@ -165,10 +165,11 @@ def targets_of(n: NodeView) -> list[Target] | None:
     ]
     if n.attr("coordinate_transformation_mode", "") == "tf_crop_and_resize":
         return targets
+    kept = [same(target.old, target.new) for target in targets]
     return [
         target
-        for target in targets
-        if target.scale != 1 and (target.scale or not same(target.old, target.new))
+        for target, same_size in zip(targets, kept, strict=True)
+        if target.scale != 1 and not (same_size if target.scale is None else all(kept))
     ]
 
 
@@ -204,7 +205,7 @@ def _interpolation(n: NodeView, targets: Sequence[Target]) -> dict[str, Any] | N
     rank = n.rank(0)
     mode = n.attr("mode", "nearest")
     dtype = n.dtype(0)
-    whole_too = mode == "linear" or (mode == "nearest" and dtype == ir.DataType.UINT8)
+    whole_too = mode == "nearest" and dtype == ir.DataType.UINT8
     if not 3 <= rank <= 5 or min(target.axis for target in targets) < 2:
         return None
     if not (dtype.is_floating_point() or whole_too):
@@ -378,13 +379,10 @@ def _resize(
     t: Any, n: NodeView, x: Any, roi: Any = None, scales: Any = None, sizes: Any = None
 ) -> Any:
     mode = n.attr("mode", "nearest")
-    if n.is_float(0) or mode == "nearest":
-        return _resized(t, n, mode, x, roi, scales, sizes)
-    if mode != "linear" or n.attr("antialias", 0):
+    plain = mode == "linear" and not n.attr("antialias", 0)
+    if not (n.is_float(0) or mode == "nearest" or plain):
         n.refuse(f"Resize of {n.dtype(0).name.lower()} in mode {mode} is not supported")
-    # ONNX Runtime computes in float32, and cuts off.
-    made = _resized(t, n, mode, x.float(), roi, scales, sizes)
-    return converted(t, made, n.dtype(0))
+    return _resized(t, n, mode, x, roi, scales, sizes)
 
 
 def _resized(
@@ -417,6 +415,13 @@ def _resized(
             "ceil": lambda: t.ceil,
         }[n.attr("nearest_mode", "round_prefer_floor")]()
         return t.helper(helpers.resize_nearest)(x, axes, places, rounding, **extent)
+    if not n.is_float(0):
+        rank = n.rank(0)
+        last = rank == 4 and axes[0] == 1 and axes[-1] < 3
+        over = (1, 2) if last else tuple(range(rank - 2 - rank % 2, rank))
+        eight = n.dtype(0) in (ir.DataType.INT8, ir.DataType.UINT8)
+        steps = {"steps": 1024} if last and eight else {}
+        return t.helper(helpers.resize_whole)(x, axes, places, over, **extent, **steps)
     kernel, reach = _kernel(t, n, mode)
     options = {
         name: True for name in ("antialias", "exclude_outside") if n.attr(name, 0)

@@ -38,8 +38,23 @@ _LARGER = {"keep_aspect_ratio_policy": "not_smaller"}
 _CROP: dict[str, Any] = {"mode": "linear", _MODE: "tf_crop_and_resize", "axes": [2, 3]}
 _REGION = (0.2, 0.1, 0.9, 1.3)
 _BYTES = np.arange(12, dtype=np.uint8).reshape(1, 1, 3, 4)
+_DRAWN = np.random.default_rng(0).integers(-99, 99, (1, 2, 7, 8))
+_INTEGERS = [
+    case(array, None, _f32(*scales), constants=(2,), mode="linear", **{_MODE: mode})
+    for mode in ("half_pixel", "asymmetric", "half_pixel_symmetric")
+    for array, *scales in (
+        (_DRAWN.astype(np.int32), 1, 1, 3, 3),
+        (_DRAWN.astype(np.int32), 1, 1, 1.7, 0.6),
+        (_DRAWN.astype(np.int8), 1, 1, 1, 3),
+        (_DRAWN.astype(np.int8)[0], 1, 3, 2.5),
+        (_DRAWN.astype(np.uint8), 1, 1.7, 3, 1),
+        (_DRAWN.astype(np.uint8)[None], 1, 1, 2, 3, 0.6),
+    )
+]
 cases(
     "Resize",
+    *_INTEGERS,
+    case([1, 2, 3, 3], None, _f32(1, 1, 1.25, 1), constants=(2,), mode="linear"),
     case([1, 2, 4, 5], None, _f32(1, 1, 2, 2), constants=(2,)),
     case([1, 2, 4, 5], None, _f32(1, 1, 2, 2), constants=(2,), **_UNET),
     case([1, 2, 4, 5], None, _f32(2, 3), constants=(2,), axes=[2, 3]),

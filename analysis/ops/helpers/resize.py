@@ -25,8 +25,8 @@ def pytorch_half_pixel(at: Tensor, length: int, size: int, scale: float) -> Tens
 
 def half_pixel_symmetric(at: Tensor, length: int, size: int, scale: float) -> Tensor:
     """Centres are mapped; what the rounded size lacks is cut off at both ends."""
-    new, by = at.new_tensor([size, scale])
-    lost: Tensor = 1 - (new / (by * length)).double()  # as ONNX Runtime counts
+    by = at.new_full((), scale)
+    lost = 1 - (at.new_full((), size) / (by * length)).double()
     return (length / 2 * lost + (at.double() + 0.5) / by.double() - 0.5).float()
 
 

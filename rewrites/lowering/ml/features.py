@@ -102,14 +102,16 @@ def feature_vectorizer(site: LoweringSite) -> Sequence[ir.Value]:
     if len(sizes) != len(site.inputs):
         raise site.unsupported("inputdimensions needs a number for each input")
     for i, (value, size) in enumerate(zip(site.inputs, sizes.tolist(), strict=True)):
-        if value is None or value.shape is None or len(value.shape) not in (1, 2):
-            raise site.unsupported(
-                "an input that is neither a row nor rows of features"
-            )
+        if value is None:
+            raise site.unsupported("an input is left out")
+        # Where nothing is known, rows of as many features as are said to be there.
+        shape = ir.Shape([None, size]) if value.shape is None else value.shape
+        if len(shape) not in (1, 2):
+            raise site.unsupported("an input is neither a row nor rows of features")
         x = site.cast(value, FLOAT)
-        if len(value.shape) == 1:
+        if len(shape) == 1:
             x = site.before("Reshape", [x, site.ints("row", [1, -1])], f"row{i}")
-        width = value.shape[-1]
+        width = shape[-1]
         if width != size:
             if not isinstance(width, int) or size < 0:
                 raise site.unsupported("an input with a dynamic number of features")

@@ -215,6 +215,16 @@ def test_operator(case: Any, tmp_path: Path) -> None:
     check(*known(case), tmp_path)
 
 
+def test_features_of_a_width_that_is_only_said(tmp_path: Path) -> None:
+    """What other operators of ai.onnx.ml give has no shape yet."""
+    text = """<ir_version: 8, opset_import: ["ai.onnx.ml" : 2, "" : 17]>
+    net (float[n, 3] x) => (float[n, 6] y) {
+        a = ai.onnx.ml.Scaler <offset = [1.0, 2.0, 3.0], scale = [2.0, 2.0, 2.0]> (x)
+        y = ai.onnx.ml.FeatureVectorizer <inputdimensions = [3, 3]> (a, x)
+    }"""
+    check(onnx.parser.parse_model(text), {"x": X}, tmp_path)
+
+
 DRAWN = by_operator(map(known, CASES))
 
 

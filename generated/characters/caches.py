@@ -1,0 +1,307 @@
+"""Steps of the network with its caches, which are buffers that are written in place.
+
+The network sees a multiple of BLOCK places, of which a mask hides those before a
+row's first token: report.json says how little that changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .model import INPUTS, OUTPUTS
+from .session import flat_network
+
+IDS = "input_ids"
+LOGITS = "logits"
+MASK = "attention_mask"
+POSITIONS = "position_ids"
+BRANCH = ""  # whether there is a past
+GIVEN = ()  # inputs that are the caller's, and the same in every step
+# Input -> the output that is the next one, and its sizes: "rows" of a batch, "places"
+# of tokens; one without places is a state. CROSS are an encoder's, of the first step.
+CACHES = {
+    **{f"past_k{i}": (f"present_k{i}", ("rows", 4, "places", 24)) for i in range(2)},
+    **{f"past_v{i}": (f"present_v{i}", ("rows", 4, "places", 24)) for i in range(2)},
+}
+CROSS = {}
+WEIGHTS = ("float32",)  # types of the floats that load() reads
+VOCABULARY = 128  # tokens that there are
+ROWS = 0  # that a batch must have; 0 for any number
+CHUNK = 64  # tokens of a prompt that a step takes; 0 for all
+MOST = 0  # tokens that there are places for; 0 for any number
+ROOM = "before"  # where places stand that are not in use; "" for nowhere
+TOGETHER = True  # whether rows of unequal lengths share a step
+BLOCK = 64  # the network sees so many places, or a multiple; 1 for those in use
+# Takes an argument for each of INPUTS, and returns all of OUTPUTS.
+Network = Callable[..., Sequence[Any]]
+# Of a network on several devices: the axis along which a cache is cut, in how many.
+Parts = Mapping[str, tuple[int, int]]
+
+
+class Room(Tensor):
+    """A part of a buffer: what is joined to it is written behind it, and nothing else.
+
+    Concat(Slice(c, 0, n), x) = Slice(Scatter(c, n, x), 0, n + 1)
+    """
+
+    buffer: Tensor
+    axis: int
+    start: int
+
+    @classmethod
+    def of(cls, buffer: Tensor, axis: int, start: int, length: int) -> Room:
+        """`length` places of a buffer's axis."""
+        room = buffer.narrow(axis, start, length).as_subclass(cls)
+        room.buffer, room.axis, room.start = buffer, axis, start
+        return room
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """What PyTorch calls in the place of any of its functions."""
+        with torch._C.DisableTorchFunctionSubclass():
+            if function is torch.cat and isinstance(args[0][0], cls):
+                axis = (kwargs or {}).get("dim", *args[1:])
+                return args[0][0].joined(args[0][1:], axis)
+            if function is Tensor.__getitem__ and isinstance(args[0], cls):
+                room, index = args
+                if last_places(index, room.axis) >= room.shape[room.axis]:
+                    return room
+            return function(*args, **(kwargs or {}))
+
+    def joined(self, others: Sequence[Tensor], axis: int) -> Tensor:
+        """All of them, one behind the other; in place along the axis of places."""
+        if axis % self.dim() != self.axis or len(others) != 1:
+            return torch.cat([self, *others], axis)
+        length, new = self.shape[axis], others[0].shape[axis]
+        self.buffer.narrow(axis, self.start + length, new).copy_(others[0])
+        return self.buffer.narrow(axis, self.start, length + new)
+
+
+class Caches:
+    """Those of a batch's rows, whose newest tokens stand at the same place.
+
+    Rows that are shorter begin later, and up to BLOCK - 1 places before the longest are
+    seen besides. Both are masked, so that a step sees ceil(tokens / BLOCK) shapes.
+    """
+
+    def __init__(
+        self,
+        prompts: Sequence[int],
+        most: int,
+        device: torch.device,
+        floats: torch.dtype | None = None,
+        parts: Parts | None = None,
+    ) -> None:
+        """For rows with prompts of these lengths, and `most` tokens of the longest.
+
+        `floats` are what `converted` says, `parts` what a device has of each.
+        """
+        self.device, self.most, self.floats = device, most, floats
+        self.lengths = [0] * len(prompts)  # tokens of each row so far
+        self.first = [BLOCK + max(prompts) - length for length in prompts]
+        places = BLOCK + whole_blocks(most)
+        self.tensors = buffers(len(prompts), places, device, floats, parts)
+
+    def read(
+        self, network: Network, prompts: list[list[int]], given: Mapping[str, Tensor]
+    ) -> Tensor:
+        """The scores [rows, vocabulary] of what comes behind the prompts.
+
+        Those of one length are read together, others row by row.
+        """
+        count, found = len(prompts), []
+        alike = len({len(prompt) for prompt in prompts}) == 1
+        for i in range(1 if alike else count):
+            rows = slice(0, count) if alike else slice(i, i + 1)
+            chunk = CHUNK or len(prompts[i])
+            for at in range(0, len(prompts[i]), chunk):
+                ids = [prompt[at : at + chunk] for prompt in prompts[rows]]
+                scores = self.step(network, ids, rows, given)
+            found.append(scores)
+        return torch.cat(found)
+
+    def step(
+        self,
+        network: Network,
+        ids: list[list[int]],
+        rows: slice,
+        given: Mapping[str, Tensor],
+    ) -> Tensor:
+        """The scores behind the last of `ids`, which the caches know from then on.
+
+        Raises ValueError for other rows, or where there is no place for them.
+        """
+        lengths, new = self.lengths[rows], len(ids[0])
+        if [len(row) for row in ids] != [new] * len(lengths):
+            raise ValueError(f"{len(lengths)} rows of equal length are to be read")
+        if max(lengths) + new > self.most:
+            raise ValueError(f"the caches have room for {self.most} tokens")
+        start, seen = self.window(rows, new)
+        feeds = self.tensors | {name: value[rows] for name, value in given.items()}
+        places = self.places(lengths, new, seen) | {IDS: torch.tensor(ids)}
+        for name in INPUTS.keys() & places.keys():
+            feeds[name] = places[name].to(self.device)
+        parts = {name: self.part(name, rows, start, seen) for name in CACHES}
+        feeds |= parts
+        try:
+            outputs = self.run(network, feeds, lengths, new)
+        except IndexError as error:  # a table of positions ends
+            place = max(lengths) + new
+            raise ValueError(f"the network has no place for {place} tokens") from error
+        for name, part in parts.items():
+            self.keep(name, part, outputs[CACHES[name][0]], new)
+        if not lengths[0]:
+            self.tensors |= {name: outputs[other] for name, (other, _) in CROSS.items()}
+        self.lengths[rows] = [length + new for length in lengths]
+        logits: Tensor = outputs[LOGITS]
+        return logits[:, -1] if logits.dim() == 3 else logits
+
+    def run(
+        self,
+        network: Network,
+        feeds: Mapping[str, Tensor],
+        lengths: list[int],
+        new: int,
+    ) -> dict[str, Any]:
+        """What the network returns, by OUTPUTS."""
+        values = (fitting(name, feeds[name], self.floats) for name in INPUTS)
+        return dict(zip(OUTPUTS, network(*values), strict=True))
+
+    def window(self, rows: slice, new: int) -> tuple[int, int]:
+        """Where what the network sees of the caches begins, and how long it is."""
+        seen = whole_blocks(max(self.lengths[rows]), new)
+        return self.first[rows.start] + self.lengths[rows.start] - seen, seen
+
+    def places(self, lengths: list[int], new: int, seen: int) -> dict[str, Tensor]:
+        """Which places the rows have, and those of their new tokens."""
+        known = torch.tensor(lengths)[:, None]
+        return {
+            MASK: torch.arange(seen + new) >= seen - known,
+            POSITIONS: known + torch.arange(new),
+            BRANCH: known[0] > 0,
+        }
+
+    def part(self, name: str, rows: slice, start: int, seen: int) -> Tensor:
+        """What the network sees of a cache."""
+        shape, count = CACHES[name][1], len(self.lengths[rows])
+        part = self.tensors[name].narrow(shape.index("rows"), rows.start, count)
+        if "places" not in shape:
+            return part
+        return Room.of(part, shape.index("places"), start, seen)
+
+    def keep(self, name: str, part: Tensor, output: Tensor, new: int) -> None:
+        """Keep what the network made of a part, unless it was joined in place."""
+        if isinstance(part, Room):
+            axis, end = part.axis, part.start + part.shape[part.axis]
+            kept = output.shape[axis]
+            if new < kept < part.shape[axis] + new:
+                raise ValueError(f"the network keeps {kept} places alone")
+            part = part.buffer.narrow(axis, end, new)
+            output = output.narrow(axis, kept - new, new)
+        if part.data_ptr() != output.data_ptr():
+            part.copy_(output)
+
+
+def last_places(index: Any, axis: int) -> int:
+    """How many places an index of the last ones keeps, as a window's; 0 for others."""
+    parts = index if isinstance(index, tuple) else ()
+    if len(parts) != axis + 1 or {*map(type, parts)} != {slice}:
+        return 0
+    start = parts[axis].start
+    kept = (*[slice(None)] * axis, slice(start, None))
+    return -start if isinstance(start, int) and start < 0 and parts == kept else 0
+
+
+def converted(model: nn.Module) -> torch.dtype | None:
+    """The type that a network was brought to, as by half(), which its floating inputs
+    have then; None where they are as INPUTS has them."""
+    weights = [*model.parameters(), *model.buffers()]
+    found = {weight.dtype for weight in weights if weight.is_floating_point()}
+    as_written = found == {getattr(torch, name) for name in WEIGHTS}
+    return None if as_written or len(found) != 1 else found.pop()
+
+
+def buffers(
+    rows: int,
+    places: int,
+    device: torch.device,
+    floats: torch.dtype | None = None,
+    parts: Parts | None = None,
+) -> dict[str, Tensor]:
+    """Zeros for each cache; `floats` and `parts` are those of Caches."""
+    sizes: dict[int | str, Any] = {"rows": rows, "places": places}
+    found = {}
+    for name, (_, shape) in (CACHES | CROSS).items():
+        dims = [sizes.get(size, size) for size in shape]
+        if parts and name in parts:
+            axis, count = parts[name]
+            dims[axis] //= count
+        dtype = dtype_of(name, floats)
+        found[name] = torch.zeros(dims, dtype=dtype, device=device)
+    return found
+
+
+def whole_blocks(places: int, new: int = 0) -> int:
+    """So many places, or as few more as make a multiple of BLOCK, if the network has
+    these and `new` ones."""
+    blocks = -(-places // BLOCK) * BLOCK
+    return min(blocks, MOST - new) if MOST else blocks
+
+
+def dtype_of(name: str, floats: torch.dtype | None = None) -> torch.dtype:
+    """The type of an input; `floats` are what `converted` says."""
+    found: torch.dtype = getattr(torch, INPUTS[name][0])
+    return floats if floats is not None and found.is_floating_point else found
+
+
+def fitting(name: str, value: Tensor, floats: torch.dtype | None = None) -> Tensor:
+    """A value of the type that an input has, and of its rank, if that is of one row."""
+    rank = len(INPUTS[name][1] or ())
+    return (value[0] if rank < value.dim() else value).to(dtype_of(name, floats))
+
+
+def check_fit(
+    prompts: list[list[int]],
+    most: int,
+    given: Mapping[str, Tensor],
+    floats: torch.dtype | None = None,
+) -> None:
+    """Raise ValueError for what the network can't read, or `most` tokens behind it."""
+    if not prompts or not all(prompts):
+        raise ValueError("each prompt needs a token; one that begins a text will do")
+    if most < 1:
+        raise ValueError(f"max_new_tokens is {most}, but at least 1 is needed")
+    for token in (token for prompt in prompts for token in prompt):
+        if not 0 <= token < VOCABULARY:
+            last = VOCABULARY - 1
+            raise ValueError(f"the network has tokens 0 to {last}, not {token}")
+    longest = max(map(len, prompts))
+    if ROWS > 1 and [longest] * ROWS != [len(prompt) for prompt in prompts]:
+        raise ValueError(f"the network takes {ROWS} prompts of one length at once")
+    if MOST and longest + most > MOST:
+        raise ValueError(
+            f"a prompt of {longest} tokens and {most} new ones"
+            f" don't fit: the network has {MOST} places"
+        )
+    if given.keys() != set(GIVEN):
+        raise ValueError(f"`given` has {sorted(given)}, but is to have {sorted(GIVEN)}")
+    for name, value in given.items():
+        sizes = (len(prompts), *(INPUTS[name][1] or ())[1:])
+        fits = value.dtype in (dtype_of(name), dtype_of(name, floats))
+        if not fits or value.dim() != len(sizes):
+            found = f"{value.dtype} {list(value.shape)}"
+            raise ValueError(f"{name} is {found}, but is to be {INPUTS[name]}")
+        for size, own in zip(sizes, value.shape, strict=True):
+            if isinstance(size, int) and size != own:
+                raise ValueError(f"{name} is {list(value.shape)}, not {list(sizes)}")
+
+
+def flat(model: Network) -> Network:
+    """What takes inputs in the order of INPUTS, and returns them in that of OUTPUTS."""
+    return flat_network(model)

@@ -1,0 +1,212 @@
+"""Session: model.py's network with the interface of onnxruntime.InferenceSession.
+
+The same names, NumPy in and out, and the same feeds accepted and refused; one that does
+not fit is a ValueError or a TypeError that names the input. No line here depends on the
+model but ENGINE and what comes with it: the rest is in model.py and report.json.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .model import INPUTS, NESTED, OUTPUTS, WEIGHTS, load
+from .ort_interface import OrtInterface, from_list, invalid, on_disk, plain, report
+
+ENGINE = "eager"
+ONNX_TYPES = {"float32": "float", "float64": "double", "object": "string"}
+NO_OTHER = "it takes lists of caches"
+
+
+class NodeArg(NamedTuple):
+    name: str
+    type: str
+    shape: list[int | str | None]
+
+
+class Session(OrtInterface):
+    """Stands in for onnxruntime.InferenceSession; `threads` are those of run().
+
+    `path_or_bytes` may be the ONNX file that this was made from; another one is a
+    ValueError. `device` and `threads` come before `providers` and `sess_options`.
+    """
+
+    def __init__(
+        self,
+        path_or_bytes: str | os.PathLike[str] | bytes | None = None,
+        sess_options: Any = None,
+        providers: Sequence[Any] | None = None,
+        provider_options: Sequence[dict[str, Any]] | None = None,
+        *,
+        weights: str | Path = WEIGHTS,
+        device: str | None = None,
+        engine: str = ENGINE,
+        threads: int | None = None,
+        **without_effect: Any,
+    ):
+        self.accept(path_or_bytes, sess_options, without_effect)
+        self.place(providers, provider_options, device)
+        self.threads = threads or self.wanted_threads
+        self.engine = engine
+        self.model = load(on_disk(weights), str(self.device))
+        self.prepare()
+
+    def prepare(self) -> None:
+        """What run() calls, from the model as it is and where it is."""
+        self.inputs_on = self.device
+        self.runs_on = make_engine(self.engine, self.model, self.device)
+        self.network = flat_network(self.runs_on)
+
+    @torch.inference_mode()
+    def run(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: object = None,
+    ) -> list[Any]:
+        """The outputs of these names, all of them for None or an empty list."""
+        if output_names and isinstance(output_names, str):
+            raise invalid(f"output_names must be a list, got {output_names!r}")
+        names = list(output_names or OUTPUTS)
+        input_feed = {name: plain(value) for name, value in input_feed.items()}
+        self._validate_input(list(input_feed))
+        if unknown := [name for name in input_feed if name not in INPUTS]:
+            return self.overridden(unknown).run(names, input_feed, run_options)
+        if unknown := [name for name in names if name not in OUTPUTS]:
+            raise invalid(f"no outputs {unknown}, the outputs are {list(OUTPUTS)}")
+        self.check_options(run_options)
+        feeds = [to_input(x, input_feed.get(x), self.inputs_on) for x in INPUTS]
+        results = self.under_settings(self.network, feeds)
+        if len(OUTPUTS) == 1:
+            results = (results,)
+        outputs = dict(zip(OUTPUTS, results, strict=True))
+        return to_results(names, outputs)
+
+    def get_inputs(self) -> list[NodeArg]:
+        return node_args(INPUTS)
+
+    def get_outputs(self) -> list[NodeArg]:
+        return node_args(OUTPUTS)
+
+    def get_modelmeta(self) -> SimpleNamespace:
+        """Of the ONNX file: producer_name, graph_name, version and so on."""
+        return SimpleNamespace(**report()["meta"])
+
+
+def node_args(table: Mapping[str, tuple[str, Any]]) -> list[NodeArg]:
+    return [
+        NodeArg(name, f"tensor({ONNX_TYPES.get(dtype, dtype)})", list(shape or ()))
+        for name, (dtype, shape) in table.items()
+    ]
+
+
+def checked(name: str, value: Any, dtype: str, shape: tuple[Any, ...] | None) -> Any:
+    """The array that was fed, of the type and shape that input `name` has."""
+    if not isinstance(value, np.ndarray):
+        value = from_list(name, value, dtype)
+    if name_of(value.dtype) != dtype:
+        raise invalid(f"input {name!r} must be {dtype}, got {value.dtype}")
+    if shape and not fits(value.shape, shape):  # a scalar, or no rank: any shape
+        raise invalid(
+            f"input {name!r} must have shape {list(shape)}, got {list(value.shape)}"
+        )
+    return value
+
+
+@lru_cache(maxsize=64)
+def name_of(dtype: np.dtype[Any]) -> str:
+    """NumPy puts it together anew each time."""
+    return dtype.name
+
+
+@lru_cache(maxsize=64)
+def fits(sizes: tuple[int, ...], shape: tuple[int | str | None, ...]) -> bool:
+    """Sizes that have a name, or none, are free: they need not even agree."""
+    return len(sizes) == len(shape) and all(
+        size == wanted or not isinstance(wanted, int)
+        for size, wanted in zip(sizes, shape, strict=True)
+    )
+
+
+def make_engine(name: str, model: nn.Module, device: torch.device) -> nn.Module:
+    if name != ENGINE:
+        raise ValueError(f"no engine {name!r}: {NO_OTHER}")
+    return model
+
+
+def flat_network(network: Callable[..., Any]) -> Callable[..., Any]:
+    """What takes values in the order of INPUTS, and returns them in that of OUTPUTS."""
+    lists = [rows for rows in NESTED.values() if flat(rows)[0] in INPUTS]
+    inside = set(flat(lists))
+
+    def call(*values: Any) -> Any:
+        feeds = dict(zip(INPUTS, values, strict=True))
+        plain = [value for name, value in feeds.items() if name not in inside]
+        outputs = named(network(*plain, *(pick(rows, feeds) for rows in lists)))
+        results = [outputs[name] for name in OUTPUTS]
+        return results[0] if len(results) == 1 else results
+
+    return call
+
+
+def pick(names: Any, feeds: Mapping[str, Any]) -> Any:
+    """The values of these names, in lists and tuples as the names are."""
+    if isinstance(names, str):
+        return feeds[names]
+    return type(names)(pick(name, feeds) for name in names)
+
+
+def named(results: Any) -> dict[str, Any]:
+    """What forward returned, by the names of OUTPUTS: lists of NESTED are opened."""
+    starts = {flat(rows)[0]: flat(rows) for rows in NESTED.values()}
+    inside = {name for names in starts.values() for name in names[1:]}
+    names = [name for name in OUTPUTS if name not in inside]
+    if len(names) == 1:
+        results = (results,)
+    found: dict[str, Any] = {}
+    for name, value in zip(names, results, strict=True):
+        if name in starts:
+            found.update(zip(starts[name], flat(value), strict=True))
+        else:
+            found[name] = value
+    return found
+
+
+def flat(nested: Any) -> list[Any]:
+    """What is in lists and tuples, in its order."""
+    if not isinstance(nested, list | tuple):
+        return [nested]
+    return [leaf for item in nested for leaf in flat(item)]
+
+
+def to_input(name: str, value: Any, device: torch.device) -> Tensor:
+    """What was fed."""
+    array = checked(name, value, *INPUTS[name])
+    # Contiguous and in native bytes; the caller's memory if it is. PyTorch warns of
+    # what is not writeable, and nothing here writes to it.
+    array = np.require(array, array.dtype.newbyteorder("="), ["C", "A", "W", "E"])
+    return torch.from_numpy(array).to(device)
+
+
+def to_results(names: list[str], outputs: Mapping[str, Tensor]) -> list[np.ndarray]:
+    """Writing to one changes no parameter, no input and no other one.
+
+    The network made these, so memory that one has to itself need not be copied.
+    """
+    tensors = [outputs[name] for name in names]
+    memory = [tensor.untyped_storage() for tensor in tensors]
+    users = [each.data_ptr() for each in memory]
+    arrays = []
+    for tensor, whole in zip(tensors, memory, strict=True):
+        alone = users.count(whole.data_ptr()) == 1 and whole.nbytes() == tensor.nbytes
+        make = np.asarray if alone else np.array
+        arrays.append(make(tensor.numpy(force=True), order="C"))
+    return arrays

@@ -160,13 +160,14 @@ def resize_whole(
     over: Sequence[int],
     sizes: Sequence[int] | None = None,
     scales: Sequence[float] | None = None,
-    steps: int | None = None,
 ) -> Tensor:
     """Resample `axes` of integers linearly, cut off as ONNX Runtime's are.
 
     Where a sum is whole but for rounding, its order tells: the corners are added one by
-    one, `over` axes that keep their size, too. `steps` makes whole numbers of weights.
+    one, `over` axes that keep their size, too. Bytes before an axis of channels have
+    weights in whole steps.
     """
+    steps = 1024 if x.element_size() == 1 and over[-1] < x.dim() - 1 else 0
     corners: list[tuple[Tensor, Tensor | int]] = [(x, 1)]
     for axis in reversed(over):
         i = list(axes).index(axis) if axis in axes else None
@@ -178,7 +179,7 @@ def resize_whole(
         low = at.floor()
         high = (low + 1).clamp(max=last)
         share = torch.where(low < high, at - low, 0.5)
-        share = share if steps is None else (share * steps).int()
+        share = (share * steps).int() if steps else share
         share = share.reshape([-1] + [1] * (x.dim() - 1 - axis))
         corners = [
             (part.index_select(axis, near.long()), weight * by)
@@ -188,7 +189,7 @@ def resize_whole(
     total = corners[0][0] * corners[0][1]
     for part, weight in corners[1:]:
         total = total + part * weight
-    if steps is not None:
+    if steps:
         total = total.div(steps ** len(over), rounding_mode="trunc")
     return total.to(x.dtype)
 

@@ -204,11 +204,9 @@ def _interpolation(n: NodeView, targets: Sequence[Target]) -> dict[str, Any] | N
     """The keywords of F.interpolate, or None if it would not give the same."""
     rank = n.rank(0)
     mode = n.attr("mode", "nearest")
-    dtype = n.dtype(0)
-    whole_too = mode == "nearest" and dtype == ir.DataType.UINT8
     if not 3 <= rank <= 5 or min(target.axis for target in targets) < 2:
         return None
-    if not (dtype.is_floating_point() or whole_too):
+    if not (n.is_float(0) or n.dtype(0) == ir.DataType.UINT8):
         return None
     sampling = _sampling(n, mode, rank, targets)
     extent = _extent(n, targets)
@@ -399,7 +397,8 @@ def _resized(
     _refuse_disputed(n, coordinates, targets)
     if coordinates == "tf_crop_and_resize":
         return _crop_and_resize(t, n, x, roi, sizes, targets)
-    if targets is not None:
+    whole = mode == "linear" and not n.is_float(0)
+    if targets is not None and not whole:
         keywords = _interpolation(n, targets)
         if keywords is not None:
             return t.F.interpolate(x, **keywords)
@@ -415,13 +414,11 @@ def _resized(
             "ceil": lambda: t.ceil,
         }[n.attr("nearest_mode", "round_prefer_floor")]()
         return t.helper(helpers.resize_nearest)(x, axes, places, rounding, **extent)
-    if not n.is_float(0):
+    if whole:
         rank = n.rank(0)
         last = rank == 4 and axes[0] == 1 and axes[-1] < 3
         over = (1, 2) if last else tuple(range(rank - 2 - rank % 2, rank))
-        eight = n.dtype(0) in (ir.DataType.INT8, ir.DataType.UINT8)
-        steps = {"steps": 1024} if last and eight else {}
-        return t.helper(helpers.resize_whole)(x, axes, places, over, **extent, **steps)
+        return t.helper(helpers.resize_whole)(x, axes, places, over, **extent)
     kernel, reach = _kernel(t, n, mode)
     options = {
         name: True for name in ("antialias", "exclude_outside") if n.attr(name, 0)

@@ -235,8 +235,8 @@ def of_strings(node: ir.Node) -> bool:
 
 
 def sizes_option(inputs: Iterable[ir.Value]) -> str:
-    """What `--shape` takes for the first input of open sizes: `image=1,3,1,1`."""
-    for value in inputs:
+    """What `--shape` takes for the first input of no rank, else of open sizes."""
+    for value in sorted(inputs, key=lambda value: value.shape is not None):
         dims = list(value.shape or ())
         if value.shape is None or any(not isinstance(d, int) or d < 0 for d in dims):
             known = (str(d) if isinstance(d, int) and d > 0 else "1" for d in dims)

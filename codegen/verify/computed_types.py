@@ -8,15 +8,16 @@ from ...rewrites.adapters.cleanup import inlined
 from ..load.random_outputs import inner_nodes
 from .tolerances import tolerance
 
-_HALF = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
+_SINGLE = ir.DataType.FLOAT
+_NARROW = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16, _SINGLE})
 
 
 def coarsest(model: ir.Model) -> dict[str, float]:
     """What each output may be off for the narrowest type on the way to it.
 
     A network in half precision that gives float32, as converters make it that keep the
-    types of inputs and outputs, is no closer for that. 0 for an output of which nothing
-    is computed in less than float32.
+    types of inputs and outputs, is no closer for that; nor is float64 of float32. 0 for
+    an output of which nothing is computed in less than its own type.
     """
     model = inlined(model)
     allowed = dict[ir.Value | None, float](dict.fromkeys(model.graph.inputs, 0.0))
@@ -28,9 +29,11 @@ def coarsest(model: ir.Model) -> dict[str, float]:
         for value in made:
             dtypes[value] = _dtype(value, dtypes)
         if read:  # else it is a constant
-            own = (tolerance(dtypes[v]) for v in made if dtypes[v] in _HALF)
+            own = (tolerance(dtypes[v]) for v in made if dtypes[v] in _NARROW)
             allowed.update(dict.fromkeys(node.outputs, max(*read, *own, 0.0)))
-    return {str(v.name): allowed.get(v, 0.0) for v in model.graph.outputs}
+    least = {v: tolerance(v.dtype) or tolerance(_SINGLE) for v in model.graph.outputs}
+    found = {v: allowed.get(v, 0.0) for v in least}
+    return {str(v.name): x if x > least[v] else 0.0 for v, x in found.items()}
 
 
 def _dtype(

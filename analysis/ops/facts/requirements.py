@@ -44,6 +44,10 @@ class IndexOf:
     axis: int | str = 0
 
 
+class PartsOf(IndexOf):
+    """The elements add up to the size of such an axis."""
+
+
 @dataclass(frozen=True)
 class PlaceIn:
     """Along the last axis stand the indices of one place in input `table`."""

@@ -120,6 +120,8 @@ DIMS = [
     Row(IMAGE, "y = GlobalAveragePool(x)", "[b, 3, 1, 1]"),
     Row(IMAGE, "n = Constant<value_floats=[2.0, 1.5]>(); y = Resize<axes=[2,3]>(x,,n)",
         "[b, 3, 2*h, floor(3*w/2)]"),
+    Row("float[1, 3, 5, 6] x", "n = Constant<value_floats=[1.4, 1.0]>();"
+        "y = Resize<axes=[2,3]>(x, , n)", "[1, 3, 7, 6]"),
     Row(IMAGE, "n = Shape<start=2>(x); m = Add(n, [3, 4]);"
         "y = Resize<axes=[2,3]>(x, , , m)", "[b, 3, h + 3, w + 4]"),
     Row("float[b, 12, h, w] x", "y = DepthToSpace<blocksize=2>(x)", "[b, 3, 2*h, 2*w]"),

@@ -44,6 +44,15 @@ def test_the_narrowest_type_on_the_way(body: str, most: float) -> None:
     assert coarsest(ir.from_proto(model)) == {"y": most, "z": 0.0}
 
 
+def test_single_precision_within_double() -> None:
+    body = (
+        "{ h = Cast<to = 1>(x) l = Log(h) y = Cast<to = 11>(l) z = Neg(x) n = Size(l) }"
+    )
+    text = f"g (double[3] x) => (double[3] y, double[3] z, int64 n) {body}"
+    most = {"y": TOLERANCES["float32"], "z": 0.0, "n": 0.0}
+    assert coarsest(ir.from_proto(parsed(text))) == most
+
+
 def test_half_precision_between_casts_is_verified_as_such(tmp_path: Path) -> None:
     """ONNX Runtime rounds after each operator, and PyTorch sums otherwise."""
     rng = np.random.default_rng(0)

@@ -225,6 +225,14 @@ def test_axes_are_named_once(op: str) -> None:
     assert list(inputs["i"]) == [0, 1]
 
 
+@pytest.mark.parametrize(
+    "body", ["float[n] y) { y, z = Split", "seq(float[n]) y) { y = SplitToSequence"]
+)
+def test_parts_add_up_to_the_whole(body: str) -> None:
+    model = parse(f"g (float[n, 5] x, int64[2] s) => ({body} <axis = -1> (x, s) }}")
+    assert {make_inputs(model, seed, {})["s"].sum() for seed in range(4)} == {5}
+
+
 def test_indices_may_be_floats() -> None:
     text = (
         f"g (float[n] i) => (float[n, 2] y) {TABLE}"

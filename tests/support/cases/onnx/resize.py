@@ -54,6 +54,7 @@ _INTEGERS = [
 cases(
     "Resize",
     *_INTEGERS,
+    case([1, 1, 5, 5], None, _f32(1, 1, 1.4, 1.4), constants=(2,)),
     case([1, 2, 3, 3], None, _f32(1, 1, 1.25, 1), constants=(2,), mode="linear"),
     case([1, 2, 4, 5], None, _f32(1, 1, 2, 2), constants=(2,)),
     case([1, 2, 4, 5], None, _f32(1, 1, 2, 2), constants=(2,), **_UNET),

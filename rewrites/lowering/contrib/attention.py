@@ -181,7 +181,10 @@ def _within(site: AdapterSite, mask: ir.Value, total: ir.Value) -> ir.Value:
     bounds = [site.ints("first_key", 0), scalar, site.ints("step", 1)]
     keys = site.before("Range", bounds, "key_places")
     column = site.ints("column", [-1, 1])
-    if size == batch and size is not None:
+    declared = {dim for value in site.graph.inputs for dim in value.shape or ()}
+    free = batch not in declared and not isinstance(batch, int | None)
+    # A size that onnx named itself is the one that is needed.
+    if size is not None and (size == batch or free):
         ends = site.before("Reshape", [as_long, column], "ends")
         return site.before("Less", [keys, ends], "kept")
     if not (isinstance(batch, int) and size == 2 * batch):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from support.contrib_decoder import LAYERS, decoder, empty_cache
 from support.contrib_models import (
@@ -257,3 +258,18 @@ def test_a_wrapper_around_the_cached_layers_is_left_out(tmp_path: Path) -> None:
     faithful = fairhand.compile(decoder(), tmp_path / "o0", verify=False, level=0)
     state = imported(faithful.path).load().state_dict()
     assert "model.layers.1.post_attention_layernorm.weight" in state
+
+
+def test_ends_of_samples_whose_number_the_file_does_not_name(tmp_path: Path) -> None:
+    proto = onnx.parser.parse_model("""<ir_version: 8,
+        opset_import: ["": 17, "com.microsoft": 1]>
+    net (float[batch, n, 4] x, int64[batch, n] mask) => (float[batch, n, 4] y)
+        <int64[3] one = {1, 1, 1}, int64[1] last = {1}> {
+        mask_32 = Cast <to = 6> (mask)
+        ends = ReduceSum <keepdims = 0> (mask_32, last)
+        sizes = Shape (x)  same = Mul (sizes, one)  h = Reshape (x, same)
+        y = com.microsoft.Attention <num_heads = 2> (h, w, b, ends)
+    }""")
+    for name, array in (("w", normal(4, 12)), ("b", normal(12))):
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    assert fairhand.compile(proto, tmp_path / "net", cache=False).report["verification"]

@@ -18,13 +18,7 @@ import onnx_ir as ir
 
 from ...analysis.errors import FairhandError, LoadError
 from ...analysis.graph.element_types import is_whole
-from ...analysis.ops.facts.requirements import (
-    Axes,
-    Between,
-    Corners,
-    Fraction,
-    PartsOf,
-)
+from ...analysis.ops.facts.requirements import Axes, Between, Corners, Fraction, Parts
 from ...rewrites.adapters.cleanup import inlined
 from .index_limits import Reach, Size, constant, follow, index_limits, requirement
 from .input_sizes import complete, dynamic_dims, dynamic_sizes, free_inputs
@@ -169,7 +163,7 @@ def _random(
     required = [requirement(reach) for reach in follow(value)]
     if any(isinstance(found, Axes) for found in required):
         return np.arange(np.prod(shape)).reshape(shape).astype(dtype.numpy())
-    if any(isinstance(found, PartsOf) for found in required):
+    if any(isinstance(found, Parts) for found in required):
         _, whole = _table_range(index_limits(value), sizes)
         ends = rng.integers(0, (whole or 0) + 1, max(int(np.prod(shape)), 1) - 1)
         parts = np.diff(np.sort(ends), prepend=0, append=whole or 0)

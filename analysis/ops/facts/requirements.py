@@ -44,7 +44,7 @@ class IndexOf:
     axis: int | str = 0
 
 
-class PartsOf(IndexOf):
+class Parts(IndexOf):
     """The elements add up to the size of such an axis."""
 
 

@@ -163,9 +163,8 @@ def resize_whole(
 ) -> Tensor:
     """Resample `axes` of integers linearly, cut off as ONNX Runtime's are.
 
-    Where a sum is whole but for rounding, its order tells: the corners are added one by
-    one, `over` axes that keep their size, too. Bytes before an axis of channels have
-    weights in whole steps.
+    Corners are added in its order, `over` axes that keep their size, too: a sum may be
+    whole but for rounding. Bytes before an axis of channels are in whole steps.
     """
     steps = 1024 if x.element_size() == 1 and over[-1] < x.dim() - 1 else 0
     corners: list[tuple[Tensor, Tensor | int]] = [(x, 1)]
@@ -174,10 +173,9 @@ def resize_whole(
         size = x.shape[axis] if i is None else sizes[i] if sizes is not None else None
         scale = None if i is None or scales is None else scales[i]
         at, _ = source_places(x, axis, coordinates, size, scale)
-        last = x.shape[axis] - 1
-        at = at.clamp(0, last)
+        at = at.clamp(0, x.shape[axis] - 1)
         low = at.floor()
-        high = (low + 1).clamp(max=last)
+        high = (low + 1).clamp(max=x.shape[axis] - 1)
         share = torch.where(low < high, at - low, 0.5)
         share = (share * steps).int() if steps else share
         share = share.reshape([-1] + [1] * (x.dim() - 1 - axis))

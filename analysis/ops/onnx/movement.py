@@ -18,7 +18,7 @@ from ..facts import (
     sizes_windows,
     small_values,
 )
-from ..facts.requirements import EVERY, Between, PartsOf
+from ..facts.requirements import EVERY, Between, Parts
 from ..helpers import movement as helpers
 from ..node_view import NodeView
 from ..operands import (
@@ -176,7 +176,7 @@ def _concat(t: Any, n: NodeView, *parts: Any) -> Any:
     mapping=ONE_TO_ONE,
     shape=sizes_movement.split,
     values=small_values.split,
-    requires={1: PartsOf(0, "axis")},
+    requires={1: Parts(0, "axis")},
     flops=0,
     pattern=Pattern.INJECTIVE,
     views=True,

@@ -165,11 +165,10 @@ def targets_of(n: NodeView) -> list[Target] | None:
     ]
     if n.attr("coordinate_transformation_mode", "") == "tf_crop_and_resize":
         return targets
-    kept = [same(target.old, target.new) for target in targets]
     return [
         target
-        for target, same_size in zip(targets, kept, strict=True)
-        if target.scale != 1 and not (same_size if target.scale is None else all(kept))
+        for target in targets
+        if target.scale != 1 and (target.scale or not same(target.old, target.new))
     ]
 
 
@@ -391,13 +390,13 @@ def _resized(
     if coordinates not in COORDINATES:
         n.refuse(f"Resize with coordinate mode {coordinates!r} is not supported")
     targets = targets_of(n)
-    if targets is not None and not targets:
-        return x
     if 0 in n.out_dims() and 0 not in n.dims(0):
         n.refuse("Resize to no elements is not supported")
     _refuse_disputed(n, coordinates, targets)
     if coordinates == "tf_crop_and_resize":
         return _crop_and_resize(t, n, x, roi, sizes, targets)
+    if targets is not None and all(same(each.old, each.new) for each in targets):
+        return x
     whole = mode == "linear" and not n.is_float(0)
     if targets is not None and not whole:
         keywords = _interpolation(n, targets)

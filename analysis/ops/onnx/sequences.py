@@ -12,7 +12,6 @@ import onnx_ir as ir
 
 from ...spelling.expr import Binary, List, Literal, Name, Printing, Unary, spell
 from ..facts import sizes_elementwise
-from ..facts.requirements import PartsOf
 from ..helpers import sequences as helpers
 from ..node_view import NodeView
 from ..operands import front
@@ -76,14 +75,7 @@ operator("SequenceLength", since=11, mapping=OPAQUE)(
 )
 
 
-@operator(
-    "SplitToSequence",
-    since=24,
-    mapping=REORGANIZE,
-    views=False,
-    traceable=False,
-    requires={1: PartsOf(0, "axis")},
-)
+@operator("SplitToSequence", since=24, mapping=REORGANIZE, views=False, traceable=False)
 def _split(t: Any, n: NodeView, x: Any, sizes: Any = None) -> Any:
     axis = front(int(n.attr("axis", 0)), n.rank(0))
     if sizes is None and not n.attr("keepdims", 1):

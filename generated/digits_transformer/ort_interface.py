@@ -78,7 +78,7 @@ class OrtInterface:
         if unknown := without_effect.keys() - WITHOUT_EFFECT:
             warnings.warn(f"Session() has no use for {sorted(unknown)}", stacklevel=3)
         self._enable_fallback = int(without_effect.get("enable_fallback", 1)) == 1
-        self._model_path = self._model_bytes = self.beside = None
+        self._model_path = self._model_bytes = None
         if isinstance(path_or_bytes, (str, os.PathLike)):
             self._model_path = os.fspath(path_or_bytes)
         elif isinstance(path_or_bytes, bytes):
@@ -152,7 +152,6 @@ class OrtInterface:
             "network",
             "runs_on",
             "profile",
-            "beside",
             "_model_bytes",
             "_sess_options_initial",
         )
@@ -189,30 +188,8 @@ class OrtInterface:
         return given or import_module("onnxruntime").SessionOptions()
 
     def get_overridable_initializers(self) -> list[Any]:
-        """Those of the file that ONNX Runtime, if it is here, is to run with others."""
-        theirs = self.theirs() if report().get("defaults") else None
-        return theirs.get_overridable_initializers() if theirs is not None else []
-
-    def theirs(self) -> Any:
-        """ONNX Runtime's session of the model that was given; None where one isn't."""
-        given = self._model_path or self._model_bytes
-        here = sys.modules.get("onnxruntime")
-        if self.beside is None and given is not None and here is not None:
-            # A class of its own, which looks for no package and says so.
-            kind = type("OverriddenSession", (here.InferenceSession,), {})
-            self.beside = kind(given, self._sess_options_initial, [CPU])
-        return self.beside
-
-    def overridden(self, names: Sequence[str]) -> Any:
-        """What runs with other values of these initializers than `model` has."""
-        if not {*names} <= {*report().get("defaults", ())}:
-            raise invalid(f"no inputs {names}, the inputs are {list(INPUTS)}")
-        if self.theirs() is None:
-            raise invalid(
-                f"initializers {names} are parameters of `model` here: others are for "
-                "ONNX Runtime, if it is imported and Session was given the model"
-            )
-        return self.theirs()
+        """None: initializers are parameters here, to be changed in `model`."""
+        return []
 
     def get_input_memory_infos(self) -> list[Any]:
         return [cpu_memory()] * len(INPUTS)

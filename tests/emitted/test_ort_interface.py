@@ -505,35 +505,9 @@ def test_strings_are_made_of_other_objects(tmp_path: Path) -> None:
 def test_none_for_a_sequence_is_no_lack_of_an_argument(tmp_path: Path) -> None:
     text = """<ir_version: 8, opset_import: ["" : 17]>
     net (seq(float[n]) x) => (int64 y) { y = SequenceLength (x) }"""
-    mine, _ = compiled(text, tmp_path, "lists")
-    for session in (mine, ort.InferenceSession(tmp_path / "net.onnx")):
+    for session in compiled(text, tmp_path, "lists"):
         with pytest.raises(Fail):
             session.run(None, {"x": None})
-
-
-def test_overridable_initializers(tmp_path: Path) -> None:
-    text = """<ir_version: 8, opset_import: ["" : 17]>
-    net (float[n] x, float[1] by) => (float[n] y) <float[1] by = {2.0}> {
-        y = Mul (x, by)
-    }"""
-    mine, _ = compiled(text, tmp_path, "scaled")
-    theirs = ort.InferenceSession(tmp_path / "net.onnx")
-    one, other = {"x": np.ones(3, np.float32)}, {"by": np.full(1, 5, np.float32)}
-    for feed in (one, one | other, other, one | {"by": np.ones(2, np.float32)}):
-        results = []
-        for session in (mine, theirs):
-            try:
-                results.append(session.run(None, feed)[0].tolist())
-            except (ValueError, InvalidArgument) as error:
-                results.append(type(error).__name__)
-        assert results[0] == results[1]
-    args = [s.get_overridable_initializers()[0] for s in (mine, theirs)]
-    assert len({(arg.name, arg.type, tuple(arg.shape)) for arg in args}) == 1
-    assert mine.__reduce__()[1][1]["beside"] is None
-    alone = type(mine)()
-    assert alone.get_overridable_initializers() == []
-    with pytest.raises(InvalidArgument, match="parameters of `model` here"):
-        alone.run(None, one | other)
 
 
 def test_packages_of_any_name_and_contexts_inside_of_others(

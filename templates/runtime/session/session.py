@@ -81,7 +81,7 @@ class Session(OrtInterface):
         input_feed = {name: plain(value) for name, value in input_feed.items()}
         self._validate_input(list(input_feed))
         if unknown := [name for name in input_feed if name not in INPUTS]:
-            return self.overridden(unknown).run(names, input_feed, run_options)
+            raise invalid(f"no inputs {unknown}, the inputs are {list(INPUTS)}")
         if unknown := [name for name in names if name not in OUTPUTS]:
             raise invalid(f"no outputs {unknown}, the outputs are {list(OUTPUTS)}")
         self.check_options(run_options)

@@ -307,11 +307,18 @@ _BOOLS: dict[str, Callable[..., Any]] = {
 
 
 def _exact(expr: Real, at: Binding) -> Fraction | float:
-    """A rational number or an infinity; a root or pi is known to some places only."""
-    found = evaluate(expr, at)
-    if isinstance(found, float) and math.isfinite(found) and found:
+    """A rational number or an infinity; a root or pi is known to some places only, and
+    what is computed of it, though it be 0 or infinite, too."""
+    try:
+        found = evaluate(expr, at)
+    except OverflowError as reason:
+        raise Undecided(str(reason)) from None
+    if isinstance(found, float) and expr.head not in _NAMED:
         raise Undecided(f"{found} is rounded")
-    return found if isinstance(found, float) and found else Fraction(found)
+    return found if found == -math.inf else Fraction(found)
+
+
+_NAMED = ("negative_zero", "negative_infinity")
 
 
 def _rational(x: float | int) -> Fraction:

@@ -164,4 +164,4 @@ def _recounted(text: str) -> str:
     """A condition whose bound places are k0, k1 ...: what they are counted from is how
     many laws were read before."""
     names: dict[str, str] = {}
-    return re.sub(r"\bk\d+\b", lambda k: names.setdefault(k[0], f"k{len(names)}"), text)
+    return re.sub(r"\bk:\d+", lambda k: names.setdefault(k[0], f"k{len(names)}"), text)

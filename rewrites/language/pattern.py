@@ -77,7 +77,8 @@ class Var(Term):
         more = "" if self.shape is None else f", {self.shape}"
         if self.kind is Leaf.NUMBER and self.kinds:
             more += f", {self.kinds}"
-        return f"{self.kind.value}({self.number}{more})"
+        name = "" if self.kind is Leaf.NUMBER else f"{self.name}: "
+        return f"{self.kind.value}({name}{self.number}{more})"
 
 
 @dataclass(eq=False)

@@ -61,6 +61,8 @@ class Law:
     def _new(self, name: str, symbol: S) -> S:
         if name in self.symbols:
             raise ValueError(f"{name!r} is declared twice")
+        if not name.isidentifier():  # what the prover makes has other names
+            raise ValueError(f"{name!r} is no name for a symbol")
         self.symbols[name] = symbol
         return symbol
 
@@ -243,7 +245,7 @@ def _renumbered(text: str) -> str:
     """Bound positions are numbered as Python made them; here, as they appear."""
     seen: dict[str, str] = {}
     return re.sub(
-        r"\bk\d+\b", lambda m: seen.setdefault(m.group(), f"k_{len(seen)}"), text
+        r"\bk:\d+\b", lambda m: seen.setdefault(m.group(), f"k:{len(seen)}"), text
     )
 
 

@@ -178,9 +178,14 @@ def least(a: IntLike, b: IntLike) -> Int:
     return choose(integer(a) <= b, a, b)
 
 
+def _bound() -> Int:
+    """A position; no symbol of a law is called as it is."""
+    return Int("bound", f"k:{next(_fresh)}")
+
+
 def forall(count: IntLike, condition: Callable[[Int], BoolLike]) -> Bool:
     """The condition holds at every position 0 <= k < count."""
-    k = Int("bound", f"k{next(_fresh)}")
+    k = _bound()
     return Bool("forall", integer(count), k, truth(condition(k)))
 
 
@@ -190,7 +195,7 @@ def first(count: IntLike, condition: Callable[[Int], BoolLike]) -> Int:
     The prover knows of it only that it is in that range: what else a law needs of the
     position, it requires.
     """
-    k = Int("bound", f"k{next(_fresh)}")
+    k = _bound()
     return Int("first", integer(count), k, truth(condition(k)))
 
 
@@ -214,7 +219,7 @@ class Fn:
     def __repr__(self) -> str:
         if self.name:
             return self.name
-        return f"[k < {self.length}: {self(Int('bound', 'k'))}]"
+        return f"[k < {self.length}: {self(Int('bound', ':k'))}]"
 
 
 class Perm(Fn):
@@ -306,7 +311,7 @@ class Axes:
         return Int("place", self, integer(j))
 
     def __repr__(self) -> str:
-        return self.name or f"{{k < {self.length}: {self.has(Int('bound', 'k'))}}}"
+        return self.name or f"{{k < {self.length}: {self.has(Int('bound', ':k'))}}}"
 
 
 def axis_range(length: IntLike, first: IntLike, last: IntLike) -> Axes:

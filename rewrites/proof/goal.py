@@ -82,7 +82,7 @@ class Semantics(Expressions):
         return lambda k: f(term(k))
 
     def _permutation(self, name: str, rank: Any) -> PermMeaning:
-        forward, inverse = self._function(name), self._function(f"{name}_inverse")
+        forward, inverse = self._function(name), self._function(f"{name}:inverse")
         self.context.permutation(forward, inverse, rank)
         return PermMeaning(forward, inverse)
 
@@ -94,14 +94,14 @@ class Semantics(Expressions):
     def _axes(self, axes: Axes) -> DenotedAxes:
         name = axes.name
         member = z3.Function(name, z3.IntSort(), z3.BoolSort())
-        rest, place = self._function(f"{name}_rest"), self._function(f"{name}_place")
-        count = fresh(f"{name}_count")
+        rest, place = self._function(f"{name}:rest"), self._function(f"{name}:place")
+        count = fresh(f"{name}:count")
         made = DenotedAxes(lambda k: member(term(k)), count, rest, place)
         self._symbols[name] = made  # the length may depend on the count
         length = self.int(axes.length)
         self.context.assume(both(count >= 0, count <= length))
         # Any set of axes can be numbered so: by its order.
-        j, k = z3.Ints(f"{name}_j {name}_k")
+        j, k = z3.Ints(f"{name}:j {name}:k")
         ordered = z3.Implies(
             z3.And(j >= 0, j < k, k < length - count), rest(j) < rest(k)
         )
@@ -201,12 +201,12 @@ class Semantics(Expressions):
         key = ("many", many.name)
         if key not in self._tensors:
             rank = self.int(many.length)
-            count = z3.Int(f"{many.name}_count")
+            count = z3.Int(f"{many.name}:count")
             self.context.assume(count >= 1)
             sizes = z3.Function(
-                f"n_{many.name}", z3.IntSort(), z3.IntSort(), z3.IntSort()
+                f"n:{many.name}", z3.IntSort(), z3.IntSort(), z3.IntSort()
             )
-            j, k = z3.Ints("jm km")
+            j, k = z3.Ints(":j :k")
             self.context.assume(
                 z3.ForAll([j, k], sizes(j, k) >= 0, patterns=[sizes(j, k)])
             )
@@ -249,7 +249,7 @@ class Semantics(Expressions):
             return shape(*(self.int(size) for size in leaf.sizes))
         if leaf.kind in (Leaf.SCALAR, Leaf.FULL, Leaf.ABOUT):
             return lambda k: 1
-        dim: Callable[[Any], Any] = self._function(f"n_{leaf.name}")
+        dim: Callable[[Any], Any] = self._function(f"n:{leaf.name}")
         self.context.assume_each(rank, dim, lambda k: dim(k) >= 0)
         return dim
 
@@ -273,16 +273,30 @@ _FORMS = {
     "perm": Perm,
     "shape": Sizes,
 }
+# What else they may say: a meaning takes any other word for one of these.
+_SAID: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys("keepdims transA transB ceil pads_count".split(), (0, 1)),
+    **dict.fromkeys("exclusive reverse select_last_index".split(), (0, 1)),
+    **dict.fromkeys("upper causal".split(), (0, 1)),
+    "approximate": ("none", "tanh"),
+    "direction": ("LEFT", "RIGHT"),
+    "DepthToSpace mode": ("DCR", "CRD"),
+    "Pad mode": ("constant", "edge", "reflect", "wrap"),
+}
 
 
 def _check_forms(node: Node) -> None:
-    """Raises ValueError if an operand is no tensor, or a parameter of another form."""
+    """Raises ValueError if an operand is no tensor, or a parameter of another form,
+    or none that the operator has."""
     name = node.operator.name
     for x in node.inputs:
         if x is not None and not isinstance(x, Term):
             said = _WORDS.get(type(x), repr(x))
             raise ValueError(f"{name} of {x} takes tensors, and that is {said}")
     for parameter, x in node.parameters.items():
+        allowed = _SAID.get(parameter) or _SAID.get(f"{name} {parameter}", (x,))
+        if isinstance(x, int | str) and x not in allowed:
+            raise ValueError(f"{name} with {x} as {parameter}")
         wanted = _FORMS.get(parameter)
         if wanted and type(x) in _WORDS and not isinstance(x, wanted):
             raise ValueError(

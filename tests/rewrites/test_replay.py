@@ -120,7 +120,9 @@ def test_a_certificate_is_of_one_model(number: int, tmp_path: Path) -> None:
 
 def test_evidence_hangs_on_no_law_that_was_read_before() -> None:
     """Bound places are counted from the first law that a process reads."""
-    assert _recounted("forall(r, k98, less(k98, k7))") == "forall(r, k0, less(k0, k1))"
+    assert (
+        _recounted("forall(r, k:98, less(k:98, k:7))") == "forall(r, k0, less(k0, k1))"
+    )
     written = "".join(text for rule in RULES for text in _evidence(rule))
     assert "forall" in written
     assert set(re.findall(r"\bk\d+\b", written)) <= {f"k{i}" for i in range(9)}

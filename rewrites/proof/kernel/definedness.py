@@ -31,7 +31,7 @@ import z3
 from .monomials import Binder, guard_truth
 from .order_reasoning import Order
 from .questions import Failure, Hypotheses
-from .scalars import Const, FromInt, Ite, NegZero, Op, Opaque, Red, Scalar, Symbol
+from .scalars import PI, Const, FromInt, Ite, NegZero, Op, Opaque, Red, Scalar, Symbol
 from .smt import bound_function
 
 POSITIVE, NOT_NEGATIVE, NOT_ZERO, SAME = "positive", "not negative", "not zero", "same"
@@ -190,7 +190,7 @@ class Definedness(Order):
         if isinstance(e, FromInt):
             return self.proves(known, e.value > 0)
         if isinstance(e, Symbol):
-            return e.name == "pi"
+            return e is PI
         if isinstance(e, Ite):
             return self._each(self._positive, e, known)
         if isinstance(e, Red):

@@ -134,6 +134,9 @@ class Symbol(Scalar):
         return self.name
 
 
+PI = Symbol(":pi")  # as no symbol of a law is called
+
+
 class Element(Scalar):
     """The element of a named tensor at an index: a map from axis positions.
 

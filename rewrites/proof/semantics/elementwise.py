@@ -10,7 +10,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from ..kernel.scalars import All, Const, Ite, Op, Scalar, Symbol, lift
+from ..kernel.scalars import PI, All, Const, Ite, Op, Scalar, lift
 from ..kernel.smt import IndexMap, Integer, choose, either
 from ..kernel.tensors import Context, Tensor, shape
 from .index_maps import Buffer, buffer, larger_rank, same_shape, shape_of, simple
@@ -300,7 +300,7 @@ def gelu(context: Context, x: Operand, approximate: str = "none") -> Tensor:
 
     def rough(a: Scalar) -> Scalar:
         inner = a + Const(Fraction("0.044715")) * (a * a * a)
-        factor = Op("sqrt", Const(2) / Symbol("pi"))
+        factor = Op("sqrt", Const(2) / PI)
         return half * a * (Op("tanh", factor * inner) + 1)
 
     return elementwise(context, exact if approximate == "none" else rough, x)

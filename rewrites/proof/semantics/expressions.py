@@ -14,8 +14,8 @@ from typing import Any
 import z3
 
 from ...language.pattern import Term, Var
-from ...language.terms import Axes, Bool, Fn, Int, Perm, Real, Sizes
-from ..kernel.scalars import All, Const, FromInt, NegInf, NegZero, Op, Scalar, Symbol
+from ...language.terms import Axes, Bool, Expr, Fn, Int, Perm, Real, Sizes
+from ..kernel.scalars import PI, All, Const, FromInt, NegInf, NegZero, Op, Scalar
 from ..kernel.smt import (
     both,
     choose,
@@ -156,8 +156,13 @@ class Expressions:
         return getattr(symbol, named[head])(self.int(args[1]))
 
     def _position(self, x: Any) -> Any:
-        """A position of which only the range is known."""
+        """A position of which only the range is known.
+
+        Raises ValueError of one that another position decides: it would be one for all.
+        """
         if id(x) not in self._positions:
+            if _other_positions(x):
+                raise ValueError("a first position that hangs on another position")
             place = fresh("first")
             self._positions[id(x)] = x, place  # kept, or another may get its number
             self.context.assume(both(place >= 0, place <= self.int(x.args[0])))
@@ -216,7 +221,7 @@ class Expressions:
             found: Scalar = self._symbols[args[0]]
             return found
         if head == "pi":
-            return Symbol("pi")
+            return PI
         if head in _SPECIAL:
             return _SPECIAL[head]()
         if head == "value":
@@ -227,6 +232,17 @@ class Expressions:
         if head == "div":
             self.context.evaluated.append(parts[1])
         return Op(head, *parts)
+
+
+def _other_positions(x: Any, own: frozenset[str] = frozenset()) -> bool:
+    """Whether an expression speaks of positions that are bound outside it."""
+    if not isinstance(x, Expr):
+        return False
+    if x.head in ("bound", "kernel"):
+        return x.args[0] not in own
+    if x.head in ("first", "forall"):
+        own |= {x.args[1].args[0]}
+    return any(_other_positions(each, own) for each in x.args)
 
 
 _ARITHMETIC = {

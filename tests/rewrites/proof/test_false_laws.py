@@ -9,16 +9,29 @@ pytest -m "" tests/rewrites/proof/test_false_laws.py     all, when the prover ch
 from __future__ import annotations
 
 from collections import Counter
+from fractions import Fraction
 
 import pytest
 from support.drawn import drawn
 from support.false_law_table import FILE, law_of, laws_in
 
 from fairhand.analysis.graph.shape_facts import ShapeFacts
-from fairhand.rewrites.engine.bindings import Binding, evaluate
+from fairhand.rewrites.engine.bindings import Binding, Undecided, evaluate
 from fairhand.rewrites.language.exactness import Exactness
 from fairhand.rewrites.language.facts import Facts
-from fairhand.rewrites.language.terms import Axes, Perm, eq, integer
+from fairhand.rewrites.language.operators.elementwise import Add
+from fairhand.rewrites.language.rule import Law
+from fairhand.rewrites.language.terms import (
+    Axes,
+    Bool,
+    Perm,
+    Real,
+    eq,
+    forall,
+    integer,
+    real,
+    real_eq,
+)
 from fairhand.rewrites.proof.exactness_class import exactness
 from fairhand.rewrites.proof.prove import NO_MEANING, answer, judge, kinds_proved
 
@@ -32,6 +45,15 @@ CONTRADICTORY = """
     pre_permutation_repeats pre_square_less pre_no_matmul
     pre_no_concat
 """.split()
+MEANINGLESS = [
+    "float x | Gelu(x, approximate='None') | Gelu(x, approximate='tanh')",
+    "any n#1 x<1,8,n,n> | DepthToSpace(x, blocksize=2, mode='dcr')"
+    " | DepthToSpace(x, blocksize=2, mode='CRD')",
+    "float x A{} | ReduceSum(x, axes=A, keepdims=2) | ReduceSum(x, axes=A, keepdims=1)",
+    "float x p% | Transpose(x, perm=p) | x"
+    " | forall(r, lambda k: eq(first(r, lambda j: eq(j, k)), k))",
+]
+ROOT = Real("sqrt", real(2))
 # `fairhand prove --check` has all mutants of the shipped laws refused beside these.
 SOME = [pytest.param(*law, id=law[0], marks=drawn(law[0], 4)) for law in LAWS]
 
@@ -96,6 +118,45 @@ def test_a_law_of_any_elements_may_divide_floats_alone() -> None:
     """A quotient that isn't chosen is NaN of floats, and ends the process of others."""
     law = law_of("any x y | Where(Equal(y, x), x, x) | Where(Less(Div(x, y), y), x, x)")
     assert "int" not in kinds_proved(law, bool(answer(law)[0]))
+
+
+@pytest.mark.parametrize("said", MEANINGLESS)
+def test_what_no_operator_says_has_no_meaning(said: str) -> None:
+    with pytest.raises(ValueError, match=r" as |first position"):
+        answer(law_of(said))
+
+
+def test_a_symbol_has_a_name_that_nothing_else_has() -> None:
+    """What is made of symbols, and bound positions, are called as no symbol can be."""
+    position = forall(2, lambda k: eq(k, 0)).args[1].args[0]
+    for name in (position, "p:inverse", ":pi", "x, y", "number(2)"):
+        with pytest.raises(ValueError, match="no name for a symbol"):
+            Law().tensor(name, 2)
+
+
+def test_leaves_of_one_number_are_told_apart_in_the_text_of_a_law() -> None:
+    """Or the verdict of a law would be that of another."""
+    texts = []
+    for order in (0, 1):
+        law = Law()
+        both = [law.full("a", 0, 2, kinds="int"), law.full("b", 0, 2, kinds="float")]
+        law.rewrite(Add(both[order], both[1 - order]), both[0])
+        texts.append(law.text())
+    assert texts[0] != texts[1]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [  # 0 of floats alone, infinite of floats alone, and beyond all of them
+        real_eq(ROOT * real(Fraction(1, 10**400)), 0),
+        real_eq(ROOT * real(10**300) * real(10**300), ROOT * real(10**305) * ROOT),
+        real_eq(ROOT * real(10**400), 0),
+        real_eq((ROOT + real(10**30)) - real(10**30), 0),
+    ],
+)
+def test_a_rounded_number_decides_nothing(condition: Bool) -> None:
+    with pytest.raises(Undecided):
+        evaluate(condition, Binding(Facts(ShapeFacts())))
 
 
 @pytest.mark.parametrize("name", CONTRADICTORY)

@@ -389,10 +389,9 @@ def _generating(
         write(layout)
         return {"generation": layout.as_dict()}
     inputs = first_feed(loaded.model, request.inputs)
-    allowed = report["tolerance"].get(decoder.logits, 0.0)
     try:
         divided = request.parallel is not None
-        layout = find_layout(draft, decoder, graph, inputs, allowed, write, divided)
+        layout = find_layout(draft, decoder, graph, inputs, write, divided)
     except VerificationError as error:
         for name in GENERATION:
             (draft / name).unlink(missing_ok=True)

@@ -37,12 +37,14 @@ def check(report: Path, model: Path, rules: Path | None = None) -> str:
         f"{count} applications of {len(names)} proven rules lead from {model.name} to "
         f"graph {certificate['graph'][:12]}: checked, {compared} of them by values too"
     )
-    if "generation" in certificate and (folder / "generate.py").exists():
+    # What was never run counts on laws of which nothing is known, and nothing is said.
+    tried = found.get("verification") is not None
+    if (folder / "generate.py").exists() and (tried or "generation" in certificate):
         require_weights(folder)
         feed = first_feed(loaded.model, None)
-        text += "; " + confirm_layout(folder, certificate["generation"], feed)
-    if "parallel" in found and (folder / "parallel.py").exists():
+        text += "; " + confirm_layout(folder, certificate.get("generation"), feed)
+    if (folder / "parallel.py").exists():
         require_weights(folder)
-        claims = found["parallel"]["certificate"]
+        claims = found.get("parallel", {}).get("certificate", {})
         text += "; " + check_parallel(folder, graph, claims)
     return text

@@ -20,6 +20,7 @@ from ...analysis.graph.traversal import all_nodes, bodies
 from ...analysis.literals import one_line
 from ...analysis.oracle.process import Apart, Limits, RunFailed
 from ..verify.parity import TIME_LIMIT_S
+from ..verify.tolerances import TOLERANCES
 from .decoder import PLACES, Decoder
 from .generate_files import Layout, first_layout
 
@@ -38,12 +39,11 @@ def find_layout(
     decoder: Decoder,
     graph: ir.Graph,
     inputs: Mapping[str, Any],
-    allowed: float,
     write: Callable[[Layout], None],
     divided: bool = False,
 ) -> Layout:
     """The first layout whose files, which `write` puts into a package's folder, have
-    the network's own scores, or are off by no more than `allowed` of the largest.
+    the network's own scores, or are off by no more than is allowed of the largest.
 
     `graph` is what the package was written from, `inputs` are some of its network.
     Where it is `divided` among devices, what it is given are plain tensors, and no
@@ -66,9 +66,8 @@ def find_layout(
                         raise
                     reason = reason or one_line(str(error), 200)
                     continue
-                if tried["error"] <= allowed:
-                    certificate = {**_counted_on(layout), **tried, "allowed": allowed}
-                    return replace(layout, certificate=certificate)
+                if tried["error"] <= tried["allowed"]:
+                    return replace(layout, certificate=tried)
                 reason = reason or _off(tried)
     except RunFailed as error:
         reason = one_line(str(error), 200)
@@ -76,37 +75,46 @@ def find_layout(
 
 
 def confirm_layout(
-    package: Path, certificate: Mapping[str, Any], inputs: Mapping[str, Any]
+    package: Path, certificate: object, inputs: Mapping[str, Any]
 ) -> str:
-    """Try what a package's certificate says of generating again; a line about it.
+    """Try again what a package's files count on; a line about it.
 
-    `inputs` are some of its network. Raises VerificationError where scores are off.
+    `certificate` says what was found before, `inputs` are some of its network. Raises
+    VerificationError where scores are off, or something else was said.
     """
     try:
         with Apart(package, "eager", _LIMITS) as running:
             tried = _tried(running, package, inputs)
     except RunFailed as error:
         raise _refused(one_line(str(error), 200)) from None
-    if tried["error"] > certificate["allowed"]:
+    if tried["error"] > tried["allowed"]:
         raise _refused(_off(tried))
+    if not isinstance(certificate, dict) or _claims(certificate) != _claims(tried):
+        raise _refused("the certificate doesn't say what is counted on")
     prompts = " and ".join(map(str, tried["prompts"]))
     return (
-        f"generate.py counts on {', '.join(certificate['laws'])}: tried, not proved, on"
+        f"generate.py counts on {', '.join(tried['laws'])}: tried, not proved, on"
         f" prompts of {prompts} tokens and {tried['steps']} steps, off by"
         f" {tried['error']:.1e}"
     )
 
 
-def _counted_on(layout: Layout) -> dict[str, Any]:
-    """Those of LAWS without which a layout's files would be wrong."""
+def _counted_on(how: Mapping[str, Any]) -> dict[str, str]:
+    """Those of LAWS without which files that call a network so would be wrong."""
     spared = {
-        "in place": layout.returned,
-        "masked": not layout.room,
-        "in parts": layout.chunk == 0,
-        "by rows": layout.rows == 1,
+        "in place": how["returned"],
+        "masked": not how["room"],
+        "in parts": how["chunk"] == 0,
+        "by rows": how["rows"] == 1,
     }
-    laws = {name: law for name, law in LAWS.items() if not spared.get(name)}
-    return {"laws": laws, "evidence": "tried"}
+    return {name: law for name, law in LAWS.items() if not spared.get(name)}
+
+
+def _claims(certificate: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said of any machine: of errors, that they are small enough."""
+    error, allowed = certificate.get("error"), certificate.get("allowed")
+    numbers = isinstance(error, float) and isinstance(allowed, float)
+    return {**certificate, "error": numbers and 0 <= error <= allowed}
 
 
 def _tried(running: Apart, package: Path, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,9 +125,12 @@ def _tried(running: Apart, package: Path, inputs: Mapping[str, Any]) -> dict[str
         distance = np.abs(alone - shown) / np.abs(alone).max()
     error = float(np.nan_to_num(distance, nan=np.inf).max())
     return {
+        "laws": _counted_on(found["how"]),
+        "evidence": "tried",
         "prompts": found["prompts"],
         "steps": alone.shape[1] - 1,
         "error": float(f"{error:.1e}"),
+        "allowed": TOLERANCES.get(found["type"], 0.0),
     }
 
 

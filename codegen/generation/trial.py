@@ -29,7 +29,8 @@ def trial(given: Mapping[str, Any]) -> dict[str, Any]:
     row is read as a whole with caches that are joined, and `shown`, by caches.py.
 
     `given` has the "package", a folder that is imported already, and some "inputs" of
-    its network. The lengths of the "prompts" are said besides.
+    its network. The lengths of the "prompts" are said besides, the type of scores, and
+    "how" caches.py calls the network.
     """
     package = Path(given["package"]).name
     caches, generate = _loaded(package)
@@ -41,20 +42,28 @@ def trial(given: Mapping[str, Any]) -> dict[str, Any]:
     ]
     inputs = given["inputs"]
     same = {name: _tensor(inputs[name][:1]) for name in caches.GIVEN}
+    kept: list[bool] = []
     with torch.inference_mode():
         alone = [list(_joined(caches, network, row, same)) for row in rows]
-        shown = list(_shown(caches, network, rows, generate.batches, same))
+        shown = list(_shown(caches, network, rows, generate.batches, same, kept))
         if not caches.ROWS:  # those of one length are read at once
-            shown += _shown(caches, network, rows[1:], generate.batches, same)
+            shown += _shown(caches, network, rows[1:], generate.batches, same, kept)
             alone += alone[1:]
         if caches.ROOM == "counted":
             caches.BLOCK = _WIDE
-            shown += _shown(caches, network, rows, generate.batches, same)
+            shown += _shown(caches, network, rows, generate.batches, same, kept)
             alone += alone[: len(rows)]
     return {
         "alone": torch.stack([torch.stack(row) for row in alone]).float().numpy(),
         "shown": torch.stack(shown).float().numpy(),
         "prompts": [len(row) - _STEPS for row in rows],
+        "type": str(alone[0][0].dtype).removeprefix("torch."),
+        "how": {
+            "chunk": caches.CHUNK,
+            "rows": caches.ROWS,
+            "room": caches.ROOM,
+            "returned": not all(kept),
+        },
     }
 
 
@@ -123,8 +132,10 @@ def _shown(
     rows: list[list[int]],
     batches: Callable[[list[int]], list[list[int]]],
     same: Mapping[str, Tensor],
+    kept: list[bool],
 ) -> Iterator[Tensor]:
-    """The same of each row, computed as generate.py does."""
+    """The same of each row, computed as generate.py does; `kept` is told which buffers
+    stay."""
     for batch in batches([len(row) for row in rows]):
         theirs = [rows[i] for i in batch]
         prompts = [row[:-_STEPS] for row in theirs]
@@ -134,8 +145,10 @@ def _shown(
         }
         most = max(map(len, theirs))
         memory = caches.Caches([*map(len, prompts)], most, torch.device("cpu"))
+        buffers = dict(memory.tensors)
         found = [memory.read(network, prompts, given)]
         for step in range(-_STEPS, 0):
             ids = [[row[step]] for row in theirs]
             found.append(memory.step(network, ids, slice(0, len(batch)), given))
+        kept += [memory.tensors[name] is buffer for name, buffer in buffers.items()]
         yield from torch.stack(found, 1)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
@@ -18,6 +21,26 @@ from ...support.emitted import EXAMPLES
 from ...support.generating import Generating
 
 PROMPT = [(7 * i) % 23 for i in range(90)]
+
+
+# What a certificate may say of generating that was not found.
+WRONG: list[Callable[[dict[str, Any]], object]] = [
+    lambda c: c.pop("generation"),
+    lambda c: c["generation"]["laws"].pop("in place"),
+    lambda c: c["generation"].update(evidence="proved"),
+    lambda c: c["generation"].update(allowed=1e9),
+    lambda c: c["generation"].update(error=0.5),
+    lambda c: c["generation"].update(prompts=[8000]),
+]
+
+
+@contextmanager
+def changed_certificate(package: Path) -> Iterator[dict[str, Any]]:
+    """The certificate, which check() reads with what is changed of it inside."""
+    found = read_report(package)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("fairhand.codegen.commands.check.read_report", lambda _: found)
+        yield found["certificate"]
 
 
 def compiled(form: str, folder: Path) -> Path:
@@ -121,6 +144,11 @@ def test_check_tries_again(tmp_path: Path) -> None:
     package = compiled("grouped", tmp_path)
     said = check(package, tmp_path / "model.onnx")
     assert "in place, masked, in parts, by rows: tried, not proved" in said
+    for wrong in WRONG:
+        with changed_certificate(package) as certificate:
+            wrong(certificate)
+            with pytest.raises(fairhand.FairhandError, match="what is counted on"):
+                check(package, tmp_path / "model.onnx")
     caches = package / "caches.py"
     text = caches.read_text()
     caches.write_text(text.replace("known + new,", "known,"))

@@ -112,9 +112,10 @@ def _counted_on(how: Mapping[str, Any]) -> dict[str, str]:
 
 def _claims(certificate: Mapping[str, Any]) -> dict[str, Any]:
     """What is said of any machine: of errors, that they are small enough."""
-    error, allowed = certificate.get("error"), certificate.get("allowed")
-    numbers = isinstance(error, float) and isinstance(allowed, float)
-    return {**certificate, "error": numbers and 0 <= error <= allowed}
+    match certificate:
+        case {"error": float(error), "allowed": float(allowed)}:
+            return {**certificate, "error": 0 <= error <= allowed}
+    return {}
 
 
 def _tried(running: Apart, package: Path, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -58,12 +58,8 @@ def trial(given: Mapping[str, Any]) -> dict[str, Any]:
         "shown": torch.stack(shown).float().numpy(),
         "prompts": [len(row) - _STEPS for row in rows],
         "type": str(alone[0][0].dtype).removeprefix("torch."),
-        "how": {
-            "chunk": caches.CHUNK,
-            "rows": caches.ROWS,
-            "room": caches.ROOM,
-            "returned": not all(kept),
-        },
+        "how": {"chunk": caches.CHUNK, "rows": caches.ROWS}
+        | {"room": caches.ROOM, "returned": not all(kept)},
     }
 
 

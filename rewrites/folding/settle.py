@@ -13,12 +13,7 @@ from ...analysis.graph.traversal import all_nodes, bodies
 from ...analysis.shapes.infer import infer
 from .constant_branches import take, take_branches
 from .constant_folding import fold_constants
-from .proven_values import (
-    read_in_order,
-    settle_types,
-    store_known_sizes,
-    take_decided,
-)
+from .proven_values import read_in_order, settle_types, store_known_sizes, take_decided
 
 _MOST_TRIED = 32  # undecided Ifs
 

@@ -236,7 +236,7 @@ class Algebra:
     # ---- functions
 
     def exp(self, a: Quotient) -> Quotient:
-        """The exponential, log undone where it stands with a whole factor."""
+        """The exponential, log undone where it stands with a whole factor or a half."""
         out = self.constant(1.0)
         for monomial, number in self.whole(a).items():
             if monomial == ONE:
@@ -246,10 +246,10 @@ class Algebra:
                 continue
             (atom, n), *others = monomial
             known = self.names[atom]
-            if known[0] == "log" and n == 1 and not others and number == int(number):
-                power = self.power(self.inside(atom), abs(int(number)))
-                inside = Quotient(power, {ONE: 1.0})
-                out = (self.mul if number > 0 else self.div)(out, inside)
+            twice = 2 * number
+            if known[0] == "log" and n == 1 and not others and twice == int(twice):
+                inside = Quotient(self.inside(atom), {ONE: 1.0})
+                out = self.mul(out, self.raised(inside, number))
                 continue
             out = self.mul(out, self.single(self.atom("exp", monomial), number))
         return out
@@ -342,6 +342,8 @@ def _key(p: Polynomial) -> Key:
 class Operators:
     """Operators on normal forms of an operand x."""
 
+    key = staticmethod(_key)
+
     def __init__(self, algebra: Algebra) -> None:
         self.algebra = algebra
         self._x = algebra.atom("x")
@@ -354,9 +356,15 @@ class Operators:
         """a - b"""
         return self.algebra.add(a, b, -1.0)
 
-    def number_of(self, n: Quotient) -> float:
-        """An exponent, which has to be a number."""
-        found = self.algebra.number_of(n)
-        if found is None:
+    def power_of(self, a: Quotient, n: Quotient) -> Quotient:
+        """a^n, where one of them is a number."""
+        exponent, base = map(self.algebra.number_of, (n, a))
+        if exponent is not None:
+            return self.power(a, exponent)
+        if base is None or base <= 0:
             raise Beyond("a power that isn't a number")
-        return found
+        return self.exp(self.mul(n, self.number(math.log(base))))
+
+    def power(self, a: Quotient, n: float) -> Quotient:
+        """a^n"""
+        return self.algebra.raised(a, n)

@@ -212,7 +212,7 @@ MEANINGS: dict[str, Meaning] = {
     "Log": _plain(lambda d, x: d.log(x)),
     "Erf": _plain(lambda d, x: d.erf(x)),
     "Sqrt": _plain(lambda d, x: d.sqrt(x)),
-    "Pow": _plain(lambda d, x, n: d.power(x, d.number_of(n))),
+    "Pow": _plain(lambda d, x, n: d.power_of(x, n)),
     "Sigmoid": _plain(_sigmoid),
     "Tanh": _plain(_tanh),
     "Softplus": _plain(_softplus),
@@ -258,7 +258,13 @@ def _softmax(d: Any, p: Parameters, x: Any) -> Any:
     return d.div(power, d.total(power))
 
 
-# Along rows; all but the last two leave a size of 1 of each. Only `Rows`
+def _total_of_product(d: Any, p: Parameters, first: Any, *others: Any) -> Any:
+    for other in others:
+        first = d.mul(first, other)
+    return d.total(first)
+
+
+# Along rows; all but the two of Softmax leave a size of 1 of each. Only `Rows`
 # (normalised_sums.py) has them.
 REDUCTIONS: dict[str, Meaning] = {
     "ReduceMean": lambda d, p, x: d.mean(x),
@@ -267,6 +273,7 @@ REDUCTIONS: dict[str, Meaning] = {
     "ReduceSumSquare": lambda d, p, x: d.total(d.mul(x, x)),
     "ReduceL2": lambda d, p, x: d.sqrt(d.total(d.mul(x, x))),
     "ReduceLogSumExp": lambda d, p, x: d.log(d.total(d.exp(x))),
+    **dict.fromkeys(("Einsum", "MatMul"), _total_of_product),  # those that are sums
     "Softmax": _softmax,
     "LogSoftmax": lambda d, p, x: d.sub(x, d.log(d.total(d.exp(x)))),
 }
@@ -285,11 +292,6 @@ class Numbers:
         """x, at every point."""
         return np.float64(x)
 
-    @staticmethod
-    def number_of(x: np.ndarray) -> np.ndarray:
-        """An exponent, as it is."""
-        return x
-
     add = staticmethod(np.add)
     sub = staticmethod(np.subtract)
     mul = staticmethod(np.multiply)
@@ -297,7 +299,7 @@ class Numbers:
     exp = staticmethod(np.exp)
     log = staticmethod(np.log)
     sqrt = staticmethod(np.sqrt)
-    power = staticmethod(np.power)
+    power = power_of = staticmethod(np.power)
     less = staticmethod(np.less)
     negated = staticmethod(np.logical_not)
     both = staticmethod(np.logical_and)

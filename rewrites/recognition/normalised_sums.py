@@ -78,7 +78,7 @@ class Rows(Operators):
         self.axes, self.dims = axes, dims
         self.sizes = tuple(dims[k] for k in sorted(axes))
         self.constants: dict[int, Constant] = {}  # by atom
-        self.sqrt, self.power = algebra.sqrt, algebra.raised
+        self.sqrt = algebra.sqrt
         self.count = self._count()
 
     @property
@@ -139,7 +139,7 @@ class Rows(Operators):
         """max(a, b), of numbers that are the same along the row."""
         if any(self._varies(m) for q in (a, b) for p in (q.above, q.below) for m in p):
             raise Beyond("a condition on rows")
-        keys = sorted((_key(q.above), _key(q.below)) for q in (a, b))
+        keys = sorted((self.key(q.above), self.key(q.below)) for q in (a, b))
         return self.algebra.single(self.algebra.atom("larger", *keys))
 
     def negated(self, asked: Any) -> Any:
@@ -171,7 +171,7 @@ class Rows(Operators):
 
     def largest(self, a: Quotient) -> Quotient:
         """A number of which nothing is known but that it is one of the row."""
-        keys = tuple(map(_key, (a.above, a.below)))
+        keys = tuple(map(self.key, (a.above, a.below)))
         return self.algebra.single(self.algebra.atom("largest", *keys))
 
     def _varies(self, monomial: Monomial) -> bool:
@@ -188,10 +188,6 @@ class Rows(Operators):
         return any(map(self._varies, monomials))
 
 
-def _key(p: Polynomial) -> tuple[Any, ...]:
-    return tuple(sorted(p.items()))
-
-
 OPERATORS = {
     "softmax": "Softmax",
     "log_softmax": "LogSoftmax",
@@ -200,8 +196,7 @@ OPERATORS = {
     "instance_norm": "InstanceNormalization",
     "l2_norm": "ReduceL2",
 }
-_EXPONENTIAL = {"Exp", "ReduceLogSumExp", "Softmax", "LogSoftmax"}
-_ROOT = {"Sqrt", "Pow", "ReduceL2"}
+_TELLING = frozenset("Exp ReduceLogSumExp Softmax LogSoftmax Sqrt Pow ReduceL2".split())
 
 
 def normalised_sum(region: Region, places: int, facts: Facts) -> Row | None:
@@ -237,18 +232,15 @@ def _proved(
     term: Term, places: int, axes: frozenset[int], dims: Dims
 ) -> _Proved | None:
     """What a term along these axes is: the same in every block of a network."""
-    operators = term.operators
-    candidates: tuple[Callable[[Rows, Quotient], _Proved | None], ...]
-    if _EXPONENTIAL & operators:
-        candidates = (_softmax, _log_softmax)
-    elif _ROOT & operators:
-        candidates = (_instance_norm, _layer_norm, _rms_norm, _l2_norm)
-    else:
+    if _TELLING.isdisjoint(term.operators):
         return None
     try:
         rows = Rows(Algebra(places - 3), axes, dims)
         found = value_of(term, rows)
-        for candidate in candidates:
+        for candidate in (
+            *(_softmax, _log_softmax),
+            *(_instance_norm, _layer_norm, _rms_norm, _l2_norm),
+        ):
             row = candidate(rows, found)
             if row is not None:
                 return row

@@ -9,13 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..language.exactness import Exactness
-from ..language.operators.read_write import (
-    WORDS,
-    Draft,
-    Input,
-    NewConstant,
-    Output,
-)
+from ..language.operators.read_write import WORDS, Draft, Input, NewConstant, Output
 from .attention import OPEN, attention, rescaled, shared_heads
 from .attention import STATEMENTS as ATTENTION_STATEMENTS
 from .cast_chains import STATEMENT as CAST_STATEMENT

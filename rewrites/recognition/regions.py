@@ -126,8 +126,7 @@ def regions(node: ir.Node, around: Neighbourhoods) -> Iterator[Region]:
         if inner.op_type in REDUCTIONS:
             given = site.read.parameters
             over = given["axes"] if "axes" in given else frozenset([given["axis"]])
-            users = [user for user, _ in inner.outputs[0].uses()]
-            kept = given.get("keepdims", 1) or all(_restores(u, facts) for u in users)
+            kept = given.get("keepdims", 1) or _is_restored(inner, facts, NODES)
             if over != (axes or over) or not kept:
                 return
             axes = over
@@ -175,6 +174,11 @@ def _restores(node: ir.Node, facts: Facts) -> bool:
     if node.op_type not in RESTORING or node.domain or node.inputs[0] is None:
         return False
     inner = node.inputs[0].producer()
+    for _ in range(NODES):
+        above = None if inner is None else _only_operand(inner, facts)
+        if above is None:
+            break
+        inner = above.producer()
     read = None if inner is None else _read(inner, facts)
     x = None if read is None else read.inputs[0]
     if read is None or x is None or read.parameters.get("keepdims", 1):
@@ -182,6 +186,28 @@ def _restores(node: ir.Node, facts: Facts) -> bool:
     over, dims = read.parameters["axes"], facts.dims(x)
     kept = tuple(1 if k in over else n for k, n in enumerate(dims or ()))
     return dims is not None and facts.dims(node.outputs[0]) == kept
+
+
+def _is_restored(node: ir.Node, facts: Facts, most: int) -> bool:
+    """Whether all that uses a node gets axes back, number by number until then."""
+    return most > 0 and all(
+        _restores(user, facts)
+        or (
+            _only_operand(user, facts) is not None
+            and _is_restored(user, facts, most - 1)
+        )
+        for user, _ in node.outputs[0].uses()
+    )
+
+
+def _only_operand(node: ir.Node, facts: Facts) -> ir.Value | None:
+    """What a node computes with beside numbers, element by element."""
+    if node.op_type in REDUCTIONS or node.op_type in RESTORING:
+        return None
+    read = _read(node, facts)
+    given = [] if read is None else [x for x in read.inputs if x is not None]
+    others = [x for x in given if _number(x, facts) is None]
+    return others[0] if len(others) == 1 else None
 
 
 def _vectors(node: ir.Node, facts: Facts) -> int:
@@ -199,6 +225,8 @@ def _read(node: ir.Node, facts: Facts) -> Reading | None:
         return None
     if node.op_type in RESTORING:
         return Reading((node.inputs[0],), {}) if _restores(node, facts) else None
+    if node.op_type in ("Einsum", "MatMul"):
+        return _row_sum(node, facts)
     try:
         read = reading(node, facts)
     except NoReading:
@@ -206,6 +234,31 @@ def _read(node: ir.Node, facts: Facts) -> Reading | None:
     return (
         read if node.op_type != "Cast" or read.parameters["source"] == "BOOL" else None
     )
+
+
+def _row_sum(node: ir.Node, facts: Facts) -> Reading | None:
+    """A sum of products of tensors that have the same axes, or a product with a column
+    of one number, which is a sum along the last axis."""
+    dims = [facts.dims(x) or () for x in node.inputs if x is not None]
+    if not all(dims):
+        return None
+    if node.op_type == "MatMul":
+        column, last = node.inputs[1], len(dims[0]) - 1
+        of_one = column is not None and _number(column, facts) is not None
+        if not last or not of_one or dims[1] != (dims[0][-1], 1):
+            return None
+        return Reading(tuple(node.inputs), {"axes": frozenset([last]), "keepdims": 1})
+    equation = node.attributes["equation"].as_string().replace(" ", "")
+    terms, arrow, result = equation.partition("->")
+    letters, *others = {*terms.split(",")}
+    gone = frozenset(k for k, letter in enumerate(letters) if letter not in result)
+    kept = "".join(x for k, x in enumerate(letters) if k not in gone)
+    plain = letters.isalpha() and len({*letters}) == len(letters)
+    if others or not arrow or not plain or not gone or kept != result:
+        return None
+    if any(other != dims[0] for other in dims):
+        return None  # a size of 1 may be broadcast
+    return Reading(tuple(node.inputs), {"axes": gone, "keepdims": 0})
 
 
 def _number(value: ir.Value, facts: Facts) -> float | None:

@@ -61,10 +61,7 @@ RULES = [
         lambda x, a, b, c: Mul(Add(Mul(x, a), b), c),
         lambda x, a, b, c: Add(Mul(x, Mul(a, c)), Mul(b, c)),
         wrong={"unscaled": lambda x, a, b, c: Add(Mul(x, a), Mul(b, c))},
-        worthwhile=(
-            lambda x, a, b, c: no_larger(a, c) & no_larger(b, c),
-            TOO_LARGE,
-        ),
+        worthwhile=(lambda x, a, b, c: no_larger(a, c) & no_larger(b, c), TOO_LARGE),
         name="affine_mul_add_mul",
     ),
 ]

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..language.operators.elementwise import (
-    Add,
-    Mul,
-    Pow,
-    Reciprocal,
-    Sqrt,
-)
+from ..language.operators.elementwise import Add, Mul, Pow, Reciprocal, Sqrt
 from . import affine, associative, distributive, merging
 from .law_table import equation
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..language.operators.elementwise import (
-    Add,
-    Mul,
-)
+from ..language.operators.elementwise import Add, Mul
 from ..language.pattern import Operator, Term
 from ..language.rule import Law, Rule, rule
 from ..language.terms import Bool, forall
@@ -40,10 +37,7 @@ def _small_apart(op: Operator, name: str) -> Rule:
     )
 
 
-RULES = [
-    _small_apart(Add, "add_small_apart"),
-    _small_apart(Mul, "mul_small_apart"),
-]
+RULES = [_small_apart(Add, "add_small_apart"), _small_apart(Mul, "mul_small_apart")]
 
 # Sums of the same three operands in another order are one.
 

@@ -28,8 +28,7 @@ def fits_scores(law: Law, mask: Term, scores: tuple[IntLike, ...]) -> None:
 
 
 @rule(
-    "attention",
-    samples=[dict(n=6, h=3, s=4, t=4, x=[6, 3, 4, 4], m=[1, 6, 1, 4, 4])],
+    "attention", samples=[dict(n=6, h=3, s=4, t=4, x=[6, 3, 4, 4], m=[1, 6, 1, 4, 4])]
 )
 def window_mask(law: Law) -> None:
     """Reshape(Reshape(x, [1, n, h, s, t]) + m, [n, h, s, t]) = x + Reshape(m)
@@ -50,6 +49,4 @@ def window_mask(law: Law) -> None:
     law.rewrite(left, Add(x, Reshape(m, shape=shape)))
 
 
-RULES: list[Rule] = [
-    window_mask,
-]
+RULES: list[Rule] = [window_mask]

@@ -58,7 +58,7 @@ QUOTIENTS = [
         name="div_by_constant",
         when="search",
         sample=dict(c=(0.5, 3.0, -7.0)),
-    ),
+    )
 ]
 
 RULES = [*PLAIN, *QUOTIENTS]

@@ -39,7 +39,7 @@ CLIPS = [
         lambda x, b: Clip(x, number(0), b),
         wrong={"bound": lambda x, b: Clip(x, None, b)},
         name="min_relu",
-    ),
+    )
 ]
 
 

@@ -68,14 +68,8 @@ def conv_padded(law: Law, conv: Convolution) -> None:
         "high": Fn(r, lambda k: high(k) + after(k)),
     }
     law.rewrite(
-        conv(conv.weight, conv.bias, padded),
-        conv(conv.weight, conv.bias, **both),
+        conv(conv.weight, conv.bias, padded), conv(conv.weight, conv.bias, **both)
     )
 
 
-RULES: list[Rule] = [
-    *conv_batchnorm,
-    *conv_mul,
-    *conv_add,
-    *conv_padded,
-]
+RULES: list[Rule] = [*conv_batchnorm, *conv_mul, *conv_add, *conv_padded]

@@ -21,5 +21,5 @@ RULES = [
         lambda a, b, c: Mul(Add(a, b), c),
         wrong={"other_factor": lambda a, b, c: Mul(Add(a, c), b)},
         name="add_of_products",
-    ),
+    )
 ]

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..language.operators.movement import (
-    Gather,
-    Slice,
-    Squeeze,
-    Unsqueeze,
-)
+from ..language.operators.movement import Gather, Slice, Squeeze, Unsqueeze
 from ..language.pattern import Var
 from ..language.rule import Law, Rule, rule
 from ..language.terms import Axes, Fn, Int, choose, eq, forall, integer, one_axis

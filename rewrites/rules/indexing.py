@@ -22,6 +22,4 @@ def scatter_everything(law: Law) -> None:
     law.rewrite(ScatterND(x, i, u), x if law.mutant("old_rows") else u)
 
 
-RULES: list[Rule] = [
-    scatter_everything,
-]
+RULES: list[Rule] = [scatter_everything]

@@ -66,8 +66,7 @@ def equation(
         if enlarging and not law.mutant("enlarging"):
             for term in enlarging:
                 law.require(
-                    fits(term, terms[0], rank),
-                    f"{term.name} enlarges {terms[0].name}",
+                    fits(term, terms[0], rank), f"{term.name} enlarges {terms[0].name}"
                 )
         if require is not None and not law.mutant("unconditional"):
             law.require(require[0](*terms), require[1])

@@ -36,9 +36,4 @@ def matmul_scaled_input(law: Law) -> None:
     law.rewrite(MatMul(Mul(product.x, a), product.weight), MatMul(product.x, weight))
 
 
-RULES: list[Rule] = [
-    matmul_scaled,
-    matmul_scaled_input,
-    *GEMM_RULES,
-    *LINEAR_RULES,
-]
+RULES: list[Rule] = [matmul_scaled, matmul_scaled_input, *GEMM_RULES, *LINEAR_RULES]

@@ -116,8 +116,7 @@ def layer_norm_bias(law: Law) -> None:
 
 
 @rule(
-    "fusion",
-    samples=[dict(r=2, x=[2, 4], first=1, s=[4], b=[4], factor=[4], eps=1e-3)],
+    "fusion", samples=[dict(r=2, x=[2, 4], first=1, s=[4], b=[4], factor=[4], eps=1e-3)]
 )
 def layer_norm_rescale(law: Law) -> None:
     """LayerNormalization(x, s, b) * c = LayerNormalization(x, s * c, b * c)"""
@@ -133,8 +132,7 @@ def layer_norm_rescale(law: Law) -> None:
 
 
 @rule(
-    "fusion",
-    samples=[dict(r=2, x=[2, 4], first=1, s=[4], b=[4], offset=[4], eps=1e-3)],
+    "fusion", samples=[dict(r=2, x=[2, 4], first=1, s=[4], b=[4], offset=[4], eps=1e-3)]
 )
 def layer_norm_rebias(law: Law) -> None:
     """LayerNormalization(x, s, b) + c = LayerNormalization(x, s, b + c)"""

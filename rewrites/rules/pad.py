@@ -93,12 +93,7 @@ def _slice_of_pad() -> Rule:
         statement="Slice(Pad(x)) = Slice(x), inside x",
         samples=[
             dict(
-                x=[4, 5],
-                low=(1, 2),
-                high=(0, 1),
-                begin=(2, 2),
-                end=(5, 7),
-                step=(2, 1),
+                x=[4, 5], low=(1, 2), high=(0, 1), begin=(2, 2), end=(5, 7), step=(2, 1)
             )
         ],
     )(build)

@@ -32,8 +32,7 @@ def row(law: Law, name: str, rank: Int, size: Int) -> tuple[Var, Apply]:
     if not law.mutant("differs_in_a_column"):
         law.require(
             forall(
-                rank,
-                lambda k: eq(a.dim(k), 1) | (eq(k, rank - 1) & eq(a.dim(k), size)),
+                rank, lambda k: eq(a.dim(k), 1) | (eq(k, rank - 1) & eq(a.dim(k), size))
             ),
             "the constant differs along other axes than the last",
         )

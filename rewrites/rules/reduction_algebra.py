@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from ..language.operators.elementwise import (
-    Abs,
-    Div,
-    Exp,
-    Log,
-    Mul,
-    Sqrt,
-)
+from ..language.operators.elementwise import Abs, Div, Exp, Log, Mul, Sqrt
 from ..language.operators.reduction import (
     ReduceL1,
     ReduceL2,
@@ -121,7 +114,4 @@ def mean_from_sum(law: Law) -> None:
     law.rewrite(left, ReduceMean(x, axes=axes, keepdims=keepdims))
 
 
-RULES: list[Rule] = [
-    *SPELLINGS,
-    mean_from_sum,
-]
+RULES: list[Rule] = [*SPELLINGS, mean_from_sum]

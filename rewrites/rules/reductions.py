@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from ..language.operators.movement import Squeeze, Transpose, Unsqueeze
 from ..language.operators.pooling import GlobalAveragePool
-from ..language.operators.reduction import (
-    LogSoftmax,
-    ReduceMean,
-    ReduceSum,
-    Softmax,
-)
+from ..language.operators.reduction import LogSoftmax, ReduceMean, ReduceSum, Softmax
 from ..language.pattern import Operator
 from ..language.rule import Law, Rule, rule
 from ..language.terms import Axes, Perm, axis_range, forall
@@ -87,8 +82,7 @@ def _of_transpose_dropped(name: str, op: Operator) -> Rule:
         if not law.mutant("any_order"):
             law.require(
                 forall(
-                    r - axes.count - 1,
-                    lambda k: p(axes.rest(k)) < p(axes.rest(k + 1)),
+                    r - axes.count - 1, lambda k: p(axes.rest(k)) < p(axes.rest(k + 1))
                 ),
                 "the axes that stay change their order",
             )
@@ -116,12 +110,7 @@ def _softmax_of_transpose(name: str, op: Operator) -> Rule:
     return build
 
 
-@rule(
-    "definition",
-    measure="flops",
-    when="asked",
-    samples=[dict(r=4, x=[2, 3, 4, 5])],
-)
+@rule("definition", measure="flops", when="asked", samples=[dict(r=4, x=[2, 3, 4, 5])])
 def mean_as_global_average_pool(law: Law) -> None:
     """ReduceMean(x, spatial axes, kept) = GlobalAveragePool(x)"""
     r = law.rank(low=3)

@@ -5,12 +5,7 @@ Reshapes and transposes in a row are recognised: recognition/movement_chains.py.
 
 from __future__ import annotations
 
-from ..language.operators.movement import (
-    DepthToSpace,
-    Reshape,
-    SpaceToDepth,
-    Transpose,
-)
+from ..language.operators.movement import DepthToSpace, Reshape, SpaceToDepth, Transpose
 from ..language.rule import Law, Rule, rule
 from ..language.terms import Perm, eq, fixed
 

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from ..language.operators.elementwise import Where
-from ..language.operators.movement import (
-    Concat,
-    Pad,
-    Slice,
-    Transpose,
-    Unsqueeze,
-)
+from ..language.operators.movement import Concat, Pad, Slice, Transpose, Unsqueeze
 from ..language.pattern import Term
 from ..language.rule import Law, Rule, rule
 from ..language.terms import Fn, IntLike, Perm, axis_range
@@ -122,9 +116,7 @@ def _below_concat(name: str, count: int) -> Rule:
 
 @rule(
     "sinks",
-    samples=[
-        dict(x=[4, 5, 6], p=P, begin=(1, 0, 2), end=(6, 4, 5), step=(2, 1, 1)),
-    ],
+    samples=[dict(x=[4, 5, 6], p=P, begin=(1, 0, 2), end=(6, 4, 5), step=(2, 1, 1))],
     measure="order",
 )
 def transpose_below_slice(law: Law) -> None:

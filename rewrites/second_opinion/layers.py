@@ -9,23 +9,8 @@ import numpy as np
 
 from .elementwise import root
 from .movements import per_axis, reshaped, within
-from .operators import (
-    Attributes,
-    front,
-    given,
-    moved,
-    operator,
-    pointwise,
-)
-from .places import (
-    BOOL,
-    FLOAT,
-    Places,
-    Tensor,
-    Unknown,
-    mp,
-    objects,
-)
+from .operators import Attributes, front, given, moved, operator, pointwise
+from .places import BOOL, FLOAT, Places, Tensor, Unknown, mp, objects
 from .sums import (
     added,
     dot,

@@ -8,11 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from .elementwise import (
-    converted,
-    rounded,
-    shifted,
-)
+from .elementwise import converted, rounded, shifted
 from .operators import (
     OPERATORS,
     Attributes,

@@ -12,18 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .elementwise import (
-    BINARY,
-    UNARY,
-    result_kind,
-)
-from .places import (
-    Kind,
-    Places,
-    Tensor,
-    Unknown,
-    mapped,
-)
+from .elementwise import BINARY, UNARY, result_kind
+from .places import Kind, Places, Tensor, Unknown, mapped
 
 Inputs = Sequence[Tensor | None]
 Attributes = dict[str, Any]

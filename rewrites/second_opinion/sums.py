@@ -21,17 +21,7 @@ from .operators import (
     operator,
     pointwise,
 )
-from .places import (
-    FLOAT,
-    INT64,
-    Kind,
-    Places,
-    Tensor,
-    Undefined,
-    Unknown,
-    mp,
-    objects,
-)
+from .places import FLOAT, INT64, Kind, Places, Tensor, Undefined, Unknown, mp, objects
 
 # ---- reductions
 

@@ -99,6 +99,44 @@ def test_means_that_get_their_axes_back_are_kept(back: str) -> None:
     assert rewritten(model)[1] == ["LayerNormalization"]
 
 
+# What else sums along rows, or takes a root; and what only looks like it.
+SUMMED = """
+    mean = MatMul(x, column)  d = Sub(x, mean)  t = Einsum<equation="abc,abc->ab">(d, d)
+    v = Div(t, n)  w = Unsqueeze(v, last)  e = Add(w, eps)  l = Log(e)
+    h = Mul(l, half)  r = Exp(h)  y = Mul(d, r)"""
+OTHERWISE = [
+    ("abc,abc->ab", "abc,abc->ac"),
+    ("abc,abc->ab", "abc,abd->ab"),
+    ("Exp(h)", "Abs(h)"),
+    ("MatMul(x, column)", "MatMul(x, first)"),
+    ("half)", "third)"),
+]
+
+
+def summed(nodes: str) -> list[str]:
+    model = f"""<ir_version: 10, opset_import: ["": 23]>
+        g (float[5,6,6] x) => (float y)
+        <int64[2] sizes = {{6, 1}}, float[6,1] first = {{1, 0, 0, 0, 0, 0}},
+         float n = {{6}}, float eps = {{1e-5}}, float half = {{-0.5}},
+         float third = {{-0.3333}}, float log2e = {{1.4426950408889634}},
+         float two = {{2}}, int64[1] last = {{-1}}> {{
+            column = ConstantOfShape<value = float[1] {{0.16666667}}>(sizes)
+            {nodes} }}"""
+    return rewritten(onnx.parser.parse_model(model))[1]
+
+
+def test_rows_are_summed_by_whatever_sums() -> None:
+    assert summed(SUMMED) == ["LayerNormalization"]
+    for part, other in OTHERWISE:
+        assert "LayerNormalization" not in summed(SUMMED.replace(part, other))
+
+
+def test_a_power_of_two_is_an_exponential() -> None:
+    nodes = "z = Mul(x, log2e) p = Pow(two, z) s = ReduceSum(p, last) y = Div(p, s)"
+    assert summed(nodes) == ["Softmax"]
+    assert summed(nodes.replace("two", "n")) != ["Softmax"]
+
+
 def test_a_sum_that_gets_other_axes_back_is_none() -> None:
     model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 20]>
         g (float[4,4] x) => (float[4,4] y) <int64[1] last = {-1}, int64[1] first = {0}>

@@ -29,8 +29,7 @@ def trial(given: Mapping[str, Any]) -> dict[str, Any]:
     row is read as a whole with caches that are joined, and `shown`, by caches.py.
 
     `given` has the "package", a folder that is imported already, and some "inputs" of
-    its network. The lengths of the "prompts" are said besides, the type of scores, and
-    "how" caches.py calls the network.
+    its network. "prompts" are lengths, "how" is the way in which caches.py calls it.
     """
     package = Path(given["package"]).name
     caches, generate = _loaded(package)

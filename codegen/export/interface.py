@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,20 +107,28 @@ def interface_of(
         pairs = zip(dims, open_sizes, strict=True)
         known[name] = tuple(own if dim in (None, "") else dim for dim, own in pairs)
     known |= {name: tuple(dims) for name, dims in (shapes or {}).items()}
-    values = _named(inputs, list(known)) if inputs is not None else None
-    if values is None:
-        values = _examples(
-            {n: (table[n][0], dims) for n, dims in known.items()}, report
-        )
-    return Interface(
+    made = Interface(
         known,
-        values,
+        _named(inputs, list(known)) if inputs is not None else {},
         {name: dims for name, (_, dims) in outputs.items()},
         {name: kind for name, (kind, _) in outputs.items()},
         getattr(page, "NESTED", {}),
         source,
         report,
     )
+    if inputs is not None:
+        return made
+    rows = {n: (table[n][0], dims) for n, dims in known.items()}
+    tries = [replace(made, values=values) for values in _examples(rows, report)]
+    return next((one for one in tries if _runs(module, one)), tries[0])
+
+
+def _runs(module: torch.nn.Module, known: Interface) -> bool:
+    try:
+        module(*known.arguments(known.values))
+    except Exception:  # of whatever kind: a user may have written it
+        return False
+    return True
 
 
 def _is_row(row: Any) -> bool:
@@ -166,8 +174,10 @@ def _named(
 
 def _examples(
     table: Mapping[str, tuple[str, Shape]], report: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Tensors to trace with, in the sizes of a test, none of them 1 if that may be."""
+) -> list[dict[str, Any]]:
+    """Tensors to trace with, in the sizes of a test, none of them 1 if that may be;
+    then where one size has room for all others, as a mask over a cache and what is
+    new: the network may ask for that."""
     bare = ir.Graph(
         [
             ir.Value(name=name, shape=ir.Shape(dims))
@@ -179,16 +189,24 @@ def _examples(
     model = ir.Model(bare, ir_version=10)
     tried = [*report.get("sizes", ()), *dynamic_sizes(model)]
     sizes = max((complete(model, one) for one in tried), key=_telling)
-    found = {}
-    for name, (dtype, dims) in table.items():
-        kind = getattr(torch, dtype, None)
-        if kind is None:
+    names = {d for _, dims in table.values() for d in dims if isinstance(d, str)}
+    plain = [name for name in names if name.isidentifier()]
+    roomy = [complete(model, {**sizes, n: sum(sizes.values())}) for n in sorted(plain)]
+    for name, (dtype, _) in table.items():
+        if not hasattr(torch, dtype):
             raise FairhandError(
                 f"input {name} is {dtype}", hint="only tensors of numbers are exported"
             )
-        numbers = [dim if isinstance(dim, int) else sizes[dim] for dim in dims]
-        found[name] = torch.zeros(numbers, dtype=kind)
-    return found
+    return [
+        {
+            name: torch.zeros(
+                [d if isinstance(d, int) else one[d] for d in dims],
+                dtype=getattr(torch, dtype),
+            )
+            for name, (dtype, dims) in table.items()
+        }
+        for one in (sizes, *roomy)
+    ]
 
 
 def _telling(sizes: Mapping[str, int]) -> tuple[bool, int, int]:

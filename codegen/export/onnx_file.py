@@ -24,6 +24,7 @@ from ...analysis.literals import message_line, one_line
 from ..emit.kept_edits import STORED
 from ..emit.package_files import WEIGHTS, read_report
 from ..load.read_model import load
+from ..verify.computed_types import coarsest
 from ..verify.feeds import Case, case_at, find_cases
 from ..verify.parity import oracle
 from ..verify.rounding_noise import allowance, own_noise
@@ -95,10 +96,10 @@ def export(
         raise FairhandError(f"{path} is no place for an ONNX file", hint="-o new.onnx")
     if opset is not None and opset > (newest := onnx.defs.onnx_opset_version()):
         raise FairhandError(f"there is no opset {opset}", hint=f"{newest} is the last")
-    known = interface_of(module, inputs, shapes)
-    source = known.report.get("source", {})
     training = any(part.training for part in module.modules())
     with _evaluating(module):
+        known = interface_of(module, inputs, shapes)
+        source = known.report.get("source", {})
         wanted = opset or source.get("opset", _NEWEST)
         model, beyond = traced(module, known, wanted)
         restored = restore_names(model.graph, module, known)
@@ -217,7 +218,7 @@ def _parity(
         runs = find_cases(session, model, None).runs
     except FairhandError as error:
         raise FairhandError(error.what, error.where, "nothing was written") from error
-    allowed, worst = allowance(model), 0.0
+    allowed, coarse, worst = allowance(model), coarsest(model), 0.0
     names = [tensor.name for tensor in session.get_outputs()]
     for case in (case_at(session, model, sizes) for sizes in beyond):
         if case is not None and _can_run(module, known, case):
@@ -239,7 +240,8 @@ def _parity(
                 noise = noise or own_noise(
                     source, session, oracle, case.feed, case.expected
                 )
-                reason = "" if distance <= allowed.of(noise[name]) else reason
+                most = max(coarse[name], allowed.of(noise[name]))
+                reason = "" if distance <= most else reason
             if reason:
                 again = known.in_order(_run(module, known, case))
                 if not all(map(_same, made, again)):

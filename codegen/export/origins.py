@@ -273,7 +273,7 @@ def _weight_names(graph: ir.Graph, module: torch.nn.Module) -> dict[ir.Value, st
     state = module.state_dict(keep_vars=True)
     first = {id(tensor): key for key, tensor in reversed(state.items())}
     laid_out = {
-        _fingerprint(tensor.detach().T.numpy(force=True)): first[id(tensor)]
+        _fingerprint(ir.tensor(tensor.detach().T.cpu()).numpy()): first[id(tensor)]
         for tensor in state.values()
         if tensor.ndim == 2
     }

@@ -41,6 +41,7 @@ else:
 # names are restored: any conversion drops what they are restored by.
 _OLDEST = 18
 
+_MERGING = ("FuseBatchNorm", "FuseConv", "RemoveOptionalBias")
 _SMALL = 1024  # elements of a constant that is made one with an equal one
 Sizes = dict[str, int]
 
@@ -147,13 +148,20 @@ def in_opset(model: ir.Model, opset: int) -> None:
         value.metadata_props.update(noted.get(name, {}))
 
 
+def _rules() -> list[Any]:
+    """The exporter's rules that leave layers and their weights apart: not those that
+    put a norm or a pad into a convolution, or drop a bias which is zero as yet."""
+    rules = onnxscript.rewriter._DEFAULT_REWRITE_RULES
+    return [rule for rule in rules if not str(rule.name).startswith(_MERGING)]
+
+
 def _simplify(model: ir.Model, module: torch.nn.Module) -> None:
     """What the exporter does to a graph, except that equal weights stay apart: layers
     of the file would be tied, and names be lost."""
     passes.InlinePass()(model)
     for _ in range(2):
         onnxscript.optimizer.fold_constants(model, onnx_shape_inference=True)
-        onnxscript.rewriter.rewrite(model)
+        onnxscript.rewriter.rewrite(model, _rules())
     passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     _pick_rows(model)
     passes.LiftSubgraphInitializersToMainGraphPass()(model)

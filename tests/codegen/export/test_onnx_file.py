@@ -470,3 +470,102 @@ def test_whole_numbers_are_divided_exactly(tmp_path: Path) -> None:
     feed = dict(zip(names, map(Tensor.numpy, given), strict=True))
     for wanted, found in zip(Net()(*given), session.run(None, feed), strict=True):
         assert (wanted.numpy() == found).all()
+
+
+class Mixed(nn.Module):
+    """Computes in a narrower type than what it takes and gives."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        layers = (nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 10))
+        self.layers, self.dtype = nn.Sequential(*layers).to(dtype), dtype
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.layers(x.to(self.dtype))
+        return y.float()
+
+
+def test_halves_inside_are_compared_as_halves(tmp_path: Path) -> None:
+    """The float32 that they give is no closer than they are."""
+    inputs, shapes = (torch.ones(2, 32),), {"x": ("batch", 32)}
+    at = tmp_path / "x.onnx"
+    made = fairhand.export(Mixed(torch.float16), inputs, at, shapes=shapes)
+    assert 5e-5 < made.worst < 1e-2
+
+
+def test_weights_that_numpy_has_no_type_for(tmp_path: Path) -> None:
+    """ONNX Runtime has no kernels for bfloat16 here: that is what is said."""
+    with pytest.raises(fairhand.FairhandError, match="nothing to compare with"):
+        fairhand.export(
+            Mixed(torch.bfloat16), (torch.ones(2, 32),), tmp_path / "x.onnx"
+        )
+
+
+def test_norms_and_biases_of_zero_stay_layers(tmp_path: Path) -> None:
+    """What is trained on has them again, and a convolution beside them its weights."""
+    norm, head = nn.BatchNorm2d(4), nn.Conv2d(4, 2, 1)
+    norm.running_mean = torch.ones(4)
+    assert head.bias is not None
+    nn.init.zeros_(head.bias)
+    module = nn.Sequential(nn.Conv2d(1, 4, 3), norm, head)
+    made = fairhand.export(
+        module.eval(), (torch.ones(2, 1, 8, 8),), tmp_path / "x.onnx"
+    )
+    graph = onnx.load(made.path).graph
+    assert "BatchNormalization" in {node.op_type for node in graph.node}
+    held = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
+    for name, tensor in module.state_dict().items():
+        if "num_batches" not in name:
+            np.testing.assert_array_equal(held[name], tensor.numpy())
+
+
+ROOM = """
+<ir_version: 10, opset_import: ["" : 20]>
+room (float[batch, seq, 4] x, float[batch, past, 4] cache, float[batch, s53] mask)
+    => (float[batch, now, 4] y) {
+  one = Constant<value_ints = [1]>()
+  zero = Constant<value_ints = [0]>()
+  last = Constant<value_ints = [-1]>()
+  whole = Concat<axis = 1>(cache, x)
+  size = Shape<start = 1, end = 2>(whole)
+  cut = Slice(mask, zero, size, one)
+  column = Unsqueeze(cut, last)
+  y = Mul(whole, column)
+}
+"""
+
+
+def test_sizes_of_which_one_has_room_for_the_others(tmp_path: Path) -> None:
+    """A mask over a cache and what is new may be longer than both, and no shorter."""
+    onnx.save(onnx.parser.parse_model(ROOM), tmp_path / "room.onnx")
+    fairhand.compile(tmp_path / "room.onnx", tmp_path / "net", verify=False)
+    made = fairhand.export(tmp_path / "net", None, tmp_path / "new.onnx")
+    session = onnxruntime.InferenceSession(made.path)
+    feed = {
+        "x": np.ones((3, 2, 4)),
+        "cache": np.ones((3, 5, 4)),
+        "mask": np.ones((3, 9)),
+    }
+    (y,) = session.run(None, {k: v.astype(np.float32) for k, v in feed.items()})
+    assert y.shape == (3, 7, 4)
+
+
+def test_looking_for_sizes_leaves_running_statistics_alone(
+    package: Path, tmp_path: Path
+) -> None:
+    edit(
+        package,
+        (
+            "self.head = nn.Linear(32, 10)",
+            "self.head = nn.Linear(32, 10)\n        self.norm = nn.BatchNorm2d(1)",
+        ),
+        ("self.stem(image)", "self.stem(self.norm(image))"),
+        (
+            "assign=True)",
+            "assign=True, strict=False)\n    model.norm = nn.BatchNorm2d(1)",
+        ),
+    )
+    module = onnx_file.imported(package).load().train()
+    fairhand.export(module, None, tmp_path / "new.onnx")
+    assert module.norm.num_batches_tracked == 0

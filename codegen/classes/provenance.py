@@ -163,6 +163,4 @@ def _key(what: Assignment | ModuleCall | ir.Value) -> int:
 def _of_step(step: Assignment) -> list[str]:
     if isinstance(step, Action) and step.node is not None:
         return list(own_origins(step.node))  # what its graphs hold has lines of its own
-    absorbed = step.form.absorbs if step.form is not None else step.absorbed
-    nodes = [*absorbed, *([step.node] if step.node is not None else [])]
-    return [name for node in nodes for name in behind(node)]
+    return [name for node in step.work() for name in behind(node)]

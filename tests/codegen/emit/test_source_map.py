@@ -12,7 +12,7 @@ import pytest
 from onnx import helper
 from support.emitted import EXAMPLES
 from support.emitter_models import Graph
-from support.golden_images import densenet
+from support.golden_images import densenet, resnet
 from support.networks import looped, residual, transformer
 
 import fairhand
@@ -122,6 +122,17 @@ def test_a_class_has_the_nodes_of_all_its_instances(tmp_path: Path) -> None:
         "/shared",
         "/shared_1",
     ]
+
+
+def test_a_layer_that_only_some_instances_have_is_theirs_alone(tmp_path: Path) -> None:
+    """Those that lack it are switched off there: they do none of its nodes' work."""
+    found = fairhand.compile(resnet(), tmp_path / "net", verify=False)
+    owners: dict[str, set[str]] = {}
+    for groups in found.report["source_map"]["lines"].values():
+        for path, names in groups.items():
+            for name in names:
+                owners.setdefault(name, set()).add(path)
+    assert {len(paths) for paths in owners.values()} == {1}
 
 
 def test_a_statement_on_several_lines_is_behind_each_of_them(tmp_path: Path) -> None:

@@ -74,12 +74,7 @@ from .verify.input_sizes import (
     telling_sizes,
 )
 from .verify.package_report import make_report, note_verification
-from .verify.parity import (
-    Verification,
-    check_package,
-    huge_value,
-    refuse_huge,
-)
+from .verify.parity import Verification, check_package, huge_value, refuse_huge
 from .write_beside import write_beside
 
 

@@ -271,11 +271,7 @@ def _place(value: ir.Value) -> tuple[ir.Graph | None, int]:
 
 
 def _applied(
-    rewriter: Rewriter,
-    node: ir.Node,
-    name: str,
-    rules: Mapping[str, Rule],
-    where: str,
+    rewriter: Rewriter, node: ir.Node, name: str, rules: Mapping[str, Rule], where: str
 ) -> Application | str:
     if name in CLASSES:
         reason = "nothing of this name ends here"

@@ -30,10 +30,7 @@ class FileTensor(ir.LazyTensor):
     """
 
     def __init__(
-        self,
-        held: ir.TensorProtocol,
-        name: str,
-        sources: tuple[FileTensor, ...] = (),
+        self, held: ir.TensorProtocol, name: str, sources: tuple[FileTensor, ...] = ()
     ) -> None:
         shape = ir.Shape(held.shape.numpy())
         super().__init__(self._look, held.dtype, shape, name=name)

@@ -101,11 +101,7 @@ def _forks_at(dag: Dag, work: Work, count: int, start: int) -> list[Fork]:
 
 
 def _divided(
-    dag: Dag,
-    work: Work,
-    count: int,
-    parts: list[Part],
-    outside: float,
+    dag: Dag, work: Work, count: int, parts: list[Part], outside: float
 ) -> Fork:
     """The parts that take longest first, each to the lane that has the least to do."""
     lanes: list[list[int]] = [[] for _ in range(min(count, len(parts)))]

@@ -29,9 +29,7 @@ _BINARY = {
     **{"+": ADD, "-": ADD, "*": MUL, "/": MUL, "//": MUL, "%": MUL, "@": MUL},
     "**": POWER,
 }
-_UNARY = {
-    **{"-": UNARY, "~": UNARY, "not ": NOT, "*": BIT_OR},
-}
+_UNARY = {**{"-": UNARY, "~": UNARY, "not ": NOT, "*": BIT_OR}}
 
 _Operator = Callable[["Expr", Any], "Expr"]
 

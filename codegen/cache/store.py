@@ -138,15 +138,18 @@ def store(key: str, content: bytes) -> None:
 
 def _bound(where: Path) -> None:
     """Let the entries go that were not used for the longest time."""
-    now, total = time.time(), 0
-    for path in sorted(where.glob(f"*{_SUFFIX}"), key=_age):
+    now, total, kept = time.time(), 0, list[tuple[float, int, str]]()
+    for found in os.scandir(where):
         with suppress(OSError):
-            total += path.stat().st_size
+            state, is_entry = found.stat(), not found.name.startswith(".")
+            if is_entry:
+                kept.append((state.st_mtime, state.st_size, found.path))
+            elif now - state.st_mtime > _ABANDONED:
+                _remove(Path(found.path))
+    for _, size, path in sorted(kept, reverse=True):
+        total += size
         if total > LARGEST:
-            _remove(path)
-    for path in where.glob(".*"):
-        if now + _age(path) > _ABANDONED:
-            _remove(path)
+            _remove(Path(path))
 
 
 def _age(path: Path) -> float:

@@ -101,8 +101,7 @@ def parameters(
             columns, more = tuple(group.columns), tuple(derived.get(i, ()))
             found.append(Parameter(wish, columns, group.filled(), more))
     return sorted(
-        found,
-        key=lambda p: (p.default is not None, not p.wish.startswith(_CHANNELS)),
+        found, key=lambda p: (p.default is not None, not p.wish.startswith(_CHANNELS))
     )
 
 

@@ -64,9 +64,7 @@ def session_text(plan: PackagePlan, runs_on: EnginePlan) -> str:
     }
     used = [f"session/{file}" for file, is_used in files.items() if is_used]
     given = {name: f"{name} = {{{rows}}}" for name, rows in tables.items()}
-    given |= {
-        "ENGINE": f'ENGINE = "{runs_on.name}"  # of those in engines.py',
-    }
+    given |= {"ENGINE": f'ENGINE = "{runs_on.name}"  # of those in engines.py'}
     if runs_on.alone:
         given["ENGINE"] = 'ENGINE = "eager"'
         given["NO_OTHER"] = f"NO_OTHER = {short_literal(runs_on.refused)}"

@@ -23,8 +23,7 @@ def dim_expr(dim: sympy.Expr | int, atom: object) -> Expr:
         return dim_expr(rest[0], atom) % dim_expr(rest[1], atom)
     if isinstance(dim, sympy.Add):
         terms = sorted(
-            dim.args,
-            key=lambda a: (a.could_extract_minus_sign(), a.is_number, str(a)),
+            dim.args, key=lambda a: (a.could_extract_minus_sign(), a.is_number, str(a))
         )
         total = dim_expr(terms[0], atom)
         for term in terms[1:]:

@@ -137,9 +137,7 @@ def trace(
     return live
 
 
-def overwritten(
-    items: Iterable[Statement],
-) -> dict[ir.Value, set[ir.Value]]:
+def overwritten(items: Iterable[Statement]) -> dict[ir.Value, set[ir.Value]]:
     """For each value the variables that get another one while it is still read."""
     found: dict[ir.Value, set[ir.Value]] = {}
     for copy in flat(items):

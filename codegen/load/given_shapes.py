@@ -60,8 +60,7 @@ def with_shapes(loaded: Loaded, shapes: Shapes) -> Loaded:
 
 
 def _fits(
-    sizes: Sequence[int | str | None],
-    declared: Sequence[int | ir.SymbolicDim | None],
+    sizes: Sequence[int | str | None], declared: Sequence[int | ir.SymbolicDim | None]
 ) -> bool:
     if len(sizes) != len(declared):
         return False

@@ -7,14 +7,17 @@ function: what it reads is computed before it, what it returns is read after it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import takewhile
+from typing import TypeAlias
 
 import onnx_ir as ir
 
 from ...analysis.graph.parameters import is_parameter, names_member
 from ...analysis.ops.module_form import ModuleForm, Weight
 from ...analysis.spelling.expr import Expr, Ref, substitute
-from ..ir.assignment import Assignment, LayerRef
+from ..ir.assignment import Assignment, LayerRef, readers_of
 from ..ir.identifiers import LONGEST_KEY, attribute
 from ..ir.module_call import (
     Item,
@@ -44,6 +47,8 @@ from .sequential import (
 # program did before an exporter merged equal arrays; larger ones are passed along.
 OWN_COPY_BYTES = 1 << 16
 
+Flows: TypeAlias = Callable[[Sequence[Item]], bool]  # whether each feeds the next alone
+
 
 def make_tree(
     steps: list[Assignment],
@@ -64,7 +69,8 @@ def make_tree(
     if not faithful:
         enter_nested(root, results)
         enter_lists(root, results)
-    _simplify(root, faithful, set(deep_places(root)))
+    flows = partial(follows, users=readers_of(root.steps()), results=results)
+    _simplify(root, faithful, set(deep_places(root)), flows)
     _separate_clashing(root)
     _peel(root)
     while not faithful and len(root.items) == 1:
@@ -129,10 +135,10 @@ def _shorten(root: ModuleCall, path: str) -> None:
 # ------------------------------------------------------------------------- simplifying
 
 
-def _simplify(call: ModuleCall, faithful: bool, deep: set[Place]) -> None:
+def _simplify(call: ModuleCall, faithful: bool, deep: set[Place], flows: Flows) -> None:
     """Bottom-up: a module with fewer than two statements is not worth a class."""
     for child in call.calls():
-        _simplify(child, faithful, deep)
+        _simplify(child, faithful, deep, flows)
 
     def simplified(item: Item) -> list[Item]:
         if isinstance(item, Assignment):
@@ -141,7 +147,7 @@ def _simplify(call: ModuleCall, faithful: bool, deep: set[Place]) -> None:
             return _kept_path(item)
         if is_shallow(call, item, deep):
             return [item]
-        return _keep_or_dissolve(item)
+        return _keep_or_dissolve(item, flows)
 
     call.exchange(simplified)
 
@@ -163,7 +169,7 @@ def _kept_path(call: ModuleCall) -> list[Item]:
     return [call] if holds and kept and not alone else call.items
 
 
-def _keep_or_dissolve(call: ModuleCall) -> list[Item]:
+def _keep_or_dissolve(call: ModuleCall, flows: Flows) -> list[Item]:
     """What stands in the place of a module: itself, or what is in it."""
     items = call.contents()
     members = [item for item in items if owns(item)]
@@ -183,17 +189,17 @@ def _keep_or_dissolve(call: ModuleCall) -> list[Item]:
         only.path = _shortest(only.path, call.path)
         return call.items
     if is_list(call) and mixed:
-        return _chain_within(call)
+        return _chain_within(call, flows)
     return [call]
 
 
-def _chain_within(call: ModuleCall) -> list[Item]:
+def _chain_within(call: ModuleCall, flows: Flows) -> list[Item]:
     """A list without the operators in front of its layers and behind them; all of its
     items where it is no chain of layers then: it has no class of its own."""
     at = [i for i, item in enumerate(call.items) if owns(item)]
     before, after = call.items[: at[0]], call.items[at[-1] + 1 :]
     chain = ModuleCall(call.path, call.hint, call.items[at[0] : at[-1] + 1])
-    is_one = len(at) > 1 and is_row(chain) and follows([*chain.items, *after[:1]])
+    is_one = len(at) > 1 and is_row(chain) and flows(chain.items)
     return [*before, chain, *after] if is_one else call.items
 
 

@@ -111,7 +111,7 @@ def enter_lists(root: ModuleCall, results: Collection[ir.Value]) -> None:
             if numbers == [*map(str, range(len(row)))] and "." not in where[1]:
                 found.setdefault(where, []).append((holder, row))
                 follow[where] = follow.get(where, True) and (
-                    members == row and _follow(row, users, results)
+                    members == row and follows(row, users, results)
                 )
     for where, held in found.items():
         lengths = {len(row) for _, row in held}
@@ -208,14 +208,6 @@ def _is_one(part: list[Item], users: Readers, results: Collection[ir.Value]) -> 
     return len(_read_of(part, users, results)) == 1 and not again
 
 
-def follows(items: Sequence[Item]) -> bool:
-    """Whether each takes one value, of those that the one before it makes."""
-    takes, makes = zip(*map(_taken_and_made, ([item] for item in items)), strict=True)
-    return all(len(given) == 1 for given in takes) and all(
-        given <= made for given, made in zip(takes[1:], makes, strict=False)
-    )
-
-
 def _taken_and_made(part: Sequence[Item]) -> tuple[set[ir.Value], set[ir.Value]]:
     """The computed values that a part reads of others, and all that it computes."""
     steps = [*_steps_of(part)]
@@ -236,17 +228,15 @@ def _steps_of(part: Sequence[Item]) -> Iterator[Assignment]:
         yield from item.steps() if isinstance(item, ModuleCall) else (item,)
 
 
-def _follow(
-    row: Sequence[ModuleCall], users: Readers, results: Collection[ir.Value]
-) -> bool:
+def follows(row: Sequence[Item], users: Readers, results: Collection[ir.Value]) -> bool:
     """Whether each is given what the one before makes, and nothing else is."""
     made = set[ir.Value]()
-    for i, call in enumerate(row):
-        steps, (given, _) = {*call.steps()}, _taken_and_made([call])
+    for i, item in enumerate(row):
+        steps, (given, _) = {*_steps_of([item])}, _taken_and_made([item])
         alone = given.isdisjoint(results) and all(steps >= {*users[v]} for v in given)
         if len(given) != 1 or (i and not (given == made and alone)):
             return False
-        made = _read_of([call], users, results)
+        made = _read_of([item], users, results)
     return True
 
 

@@ -19,10 +19,7 @@ _AT = torch.ops.aten
 # Options of calls that make tensors which say nothing of their numbers.
 _IDLE = frozenset({"device", "layout", "pin_memory", "non_blocking"})
 # Which say nothing of the dimensions where all are meant.
-_WHOLE = {
-    _AT.mean.default: _AT.mean.dim,
-    _AT.sum.default: _AT.sum.dim_IntList,
-}
+_WHOLE = {_AT.mean.default: _AT.mean.dim, _AT.sum.default: _AT.sum.dim_IntList}
 # Each number is made of some of the elements: of them all, or of the first that is so.
 _REDUCE = frozenset(
     {

@@ -26,16 +26,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .digests import content_digest, digest
 from .layout import View, equal, product, row_major, stored_order
-from .moves import (
-    MOVES,
-    NUMBERS,
-    Memory,
-    copied,
-    counted,
-    indexed,
-    numbers,
-    opposite,
-)
+from .moves import MOVES, NUMBERS, Memory, copied, counted, indexed, numbers, opposite
 from .sizes import Size
 
 _AT = torch.ops.aten

@@ -58,9 +58,7 @@ Values = dict[ir.Value, ort.OrtValue]
 
 
 def first_difference(
-    graph: ir.Model,
-    feed: Mapping[str, np.ndarray],
-    expected: Sequence[np.ndarray] = (),
+    graph: ir.Model, feed: Mapping[str, np.ndarray], expected: Sequence[np.ndarray] = ()
 ) -> str:
     """Where the package goes wrong that was written from `graph`, for a message.
 

@@ -223,10 +223,7 @@ class GraphEditor:
         return self._constants[key]
 
     def _make(
-        self,
-        draft: Draft,
-        made: dict[int, ir.Node],
-        replaced: Sequence[ir.Node],
+        self, draft: Draft, made: dict[int, ir.Node], replaced: Sequence[ir.Node]
     ) -> ir.Node:
         inputs = [self.value(x, made) for x in draft.inputs]
         name = self.names.node(shared_name(replaced, draft.op_type))

@@ -26,11 +26,7 @@ from .rule_index import form_of, index_of
 
 _LATE = {"attention_grouped"}
 _EARLY = {"movement_chain"}
-_PHASED = {
-    "simplify": _EARLY,
-    RECOMPOSE: CLASSES.keys() - _LATE - _EARLY,
-    SHARE: _LATE,
-}
+_PHASED = {"simplify": _EARLY, RECOMPOSE: CLASSES.keys() - _LATE - _EARLY, SHARE: _LATE}
 
 
 OWN = "own"  # the phase of the user's laws, before those of the catalogue

@@ -121,10 +121,7 @@ def axis_of(parts: Mapping[str, int], name: str) -> int | None:
 
 
 def cut_layers(
-    network: nn.Module,
-    mesh: DeviceMesh,
-    ways: Ways,
-    axes: Mapping[str, int | None],
+    network: nn.Module, mesh: DeviceMesh, ways: Ways, axes: Mapping[str, int | None]
 ) -> nn.Module:
     """Cut the layers over `mesh`, which has one dimension; those of other stages too,
     for the sizes of what they give. `axes` are those along which its inputs are cut;

@@ -9,15 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...graph.dims import (
-    Dim,
-    Dims,
-    at_least,
-    broadcast,
-    ceildiv,
-    maximum,
-    simplify,
-)
+from ...graph.dims import Dim, Dims, at_least, broadcast, ceildiv, maximum, simplify
 from ...graph.shape_facts import DimsResult, NodeFacts
 
 

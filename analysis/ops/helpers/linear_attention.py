@@ -45,10 +45,7 @@ def linear_attention(
 
 
 def causal_conv1d(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    state: Tensor | None = None,
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, state: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Each channel of x [batch, channels, time] convolved with its own past.
 

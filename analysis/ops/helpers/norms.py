@@ -30,11 +30,7 @@ def batch_norm_in_training(
 
 
 def layer_norm_with_statistics(
-    x: Tensor,
-    axis: int,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
+    x: Tensor, axis: int, weight: Tensor, bias: Tensor | None = None, eps: float = 1e-5
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Normalise over the axes from `axis` on; also the mean and 1 / deviation."""
     y = F.layer_norm(x, x.shape[axis:], eps=eps) * weight

@@ -63,10 +63,7 @@ def full_matches(words: np.ndarray, pattern: str, device: torch.device | str) ->
 
 
 def split_strings(
-    words: np.ndarray,
-    delimiter: str,
-    maxsplit: int,
-    device: torch.device | str,
+    words: np.ndarray, delimiter: str, maxsplit: int, device: torch.device | str
 ) -> tuple[np.ndarray, Tensor]:
     """The parts of each string in a last axis, filled up with ""; and their number."""
     parts = [

@@ -253,10 +253,6 @@ define(
 )
 define(
     OpDef(
-        "TreeEnsemble",
-        since=5,
-        domain="ai.onnx.ml",
-        mapping=OPAQUE,
-        module=_ensemble,
+        "TreeEnsemble", since=5, domain="ai.onnx.ml", mapping=OPAQUE, module=_ensemble
     )
 )

@@ -167,9 +167,7 @@ def _transposed(n: NodeView) -> tuple[Windows, list[int], list[slice]]:
             n.refuse("ConvTranspose with such output_padding or pads is not supported")
         begin.append(padding)
         output.append(max(padding - behind, 0))
-        keep.append(
-            slice(before - padding or None, min(padding - behind, 0) or None),
-        )
+        keep.append(slice(before - padding or None, min(padding - behind, 0) or None))
     w = Windows(
         tuple(kernel), tuple(strides), tuple(dilations), tuple(begin), tuple(begin)
     )
@@ -225,10 +223,7 @@ def _conv_transpose_module(n: NodeView) -> ModuleForm | None:
     return ModuleForm(
         layer=f"nn.ConvTranspose{w.axes}d",
         positional=(shape[0], shape[1] * n.attr("group", 1), short(w.kernel)),
-        keywords={
-            **_transpose_options(n, w, output),
-            "bias": (n.has(2), True),
-        },
+        keywords={**_transpose_options(n, w, output), "bias": (n.has(2), True)},
         weights=_weights(n),
         inputs=(n.value(0),),
         outputs=(n.node.outputs[0],),

@@ -269,29 +269,17 @@ def _looped(t: Any, n: NodeView, x: Any, w: Any, r: Any, *rest: Any) -> Any:
     return wanted(n, made, 3 if kind == "LSTM" else 2)
 
 
-operator(
-    "GRU",
-    since=14,
-    fits=fitting_sizes.recurrent,
-    mapping=MANY_TO_MANY,
-    cut=cuts.recurrent,
-    shape=sizes_windows.recurrent,
-    flops=flop_counts.recurrent(gates=3, extra=11),
-    traceable=False,
-    requires={4: Between(1, 2)},
-    results=("h_n",),
-    module=_module,
-)(_looped)
-operator(
-    "RNN",
-    since=14,
-    fits=fitting_sizes.recurrent,
-    mapping=MANY_TO_MANY,
-    cut=cuts.recurrent,
-    shape=sizes_windows.recurrent,
-    flops=flop_counts.recurrent(gates=1, extra=2),
-    traceable=False,
-    requires={4: Between(1, 2)},
-    results=("h_n",),
-    module=_module,
-)(_looped)
+for _kind, _gates, _extra in (("GRU", 3, 11), ("RNN", 1, 2)):
+    operator(
+        _kind,
+        since=14,
+        fits=fitting_sizes.recurrent,
+        mapping=MANY_TO_MANY,
+        cut=cuts.recurrent,
+        shape=sizes_windows.recurrent,
+        flops=flop_counts.recurrent(gates=_gates, extra=_extra),
+        traceable=False,
+        requires={4: Between(1, 2)},
+        results=("h_n",),
+        module=_module,
+    )(_looped)

@@ -180,12 +180,7 @@ for _name, _since, _spelling, _result in (
         "norm",
     ),
     ("ReduceL2", 18, _in_double(_reduction(_l2, lambda x: x.abs())), "norm"),
-    (
-        "ReduceLogSum",
-        18,
-        _reduction(_log_sum, lambda x: x.log()),
-        "",
-    ),
+    ("ReduceLogSum", 18, _reduction(_log_sum, lambda x: x.log()), ""),
     ("ReduceLogSumExp", 18, _reduction(_log_sum_exp), ""),
     (
         "ReduceSumSquare",
@@ -193,12 +188,7 @@ for _name, _since, _spelling, _result in (
         through_signed(first=True)(_reduction(_sum_square, lambda x: x.square())),
         "",
     ),
-    (
-        "ReduceProd",
-        18,
-        through_signed(first=True)(_reduction(_prod)),
-        "",
-    ),
+    ("ReduceProd", 18, through_signed(first=True)(_reduction(_prod)), ""),
 ):
     operator(
         _name,

@@ -117,12 +117,7 @@ def listed(n: NodeView, i: int, operand: Any) -> Any:
     pattern=Pattern.INJECTIVE,
     views=True,
     carries=(0,),
-    requires={
-        1: Between(0, 1),
-        2: Between(1, 4),
-        3: Axes(),
-        4: Between(1, 2),
-    },
+    requires={1: Between(0, 1), 2: Between(1, 4), 3: Axes(), 4: Between(1, 2)},
 )
 def _slice_(
     t: Any,

@@ -131,13 +131,7 @@ def _join(t: Any, n: NodeView, x: Any, y: Any) -> Any:
 
 
 define(
-    OpDef(
-        "StringConcat",
-        since=20,
-        mapping=ONE_TO_ONE,
-        traceable=False,
-        strings=_join,
-    )
+    OpDef("StringConcat", since=20, mapping=ONE_TO_ONE, traceable=False, strings=_join)
 )
 
 
@@ -187,15 +181,7 @@ def _split(t: Any, n: NodeView, words: Any) -> Any:
     return made[0] if n.used(0) and not n.used(1) else made
 
 
-define(
-    OpDef(
-        "StringSplit",
-        since=20,
-        mapping=OPAQUE,
-        strings=_split,
-        inlines=False,
-    )
-)
+define(OpDef("StringSplit", since=20, mapping=OPAQUE, strings=_split, inlines=False))
 
 
 def _normalize(t: Any, n: NodeView, words: Any) -> Any:
@@ -208,11 +194,4 @@ def _normalize(t: Any, n: NodeView, words: Any) -> Any:
     return t.helper(helpers.normalize_strings)(words, stopwords, folds, change[action])
 
 
-define(
-    OpDef(
-        "StringNormalizer",
-        since=10,
-        mapping=OPAQUE,
-        strings=_normalize,
-    )
-)
+define(OpDef("StringNormalizer", since=10, mapping=OPAQUE, strings=_normalize))

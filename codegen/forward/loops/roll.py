@@ -14,15 +14,7 @@ from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
-from ....analysis.spelling.expr import (
-    Call,
-    Expr,
-    List,
-    Ref,
-    joined,
-    leaves,
-    renamed,
-)
+from ....analysis.spelling.expr import Call, Expr, List, Ref, joined, leaves, renamed
 from ...ir.module_call import ModuleRef
 from ...ir.naming import LEVEL
 from ...ir.statement_tree import Statement, flat, reads

@@ -31,10 +31,7 @@ QUERIES = HeadIndices(
     "BHMD",
     "(rows < group) & (width[None, :] < depth)",
 )
-KEYS = replace(
-    PLAIN_KEYS,
-    mask="(keys[None, :] < last) & (width[:, None] < depth)",
-)
+KEYS = replace(PLAIN_KEYS, mask="(keys[None, :] < last) & (width[:, None] < depth)")
 Q = f"""\
 q = tl.load(
     q_ptr + batch * q_batch + heads * q_head + width[None, :],

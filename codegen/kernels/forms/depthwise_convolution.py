@@ -152,9 +152,7 @@ class ConvolvedLauncher(Launcher):
         text = super().text()
         typed = (f"{name}: tuple[int, int]" for name in _OPTIONS)
         return replace(
-            text,
-            arguments=(*text.arguments, *typed),
-            names=(*text.names, *_OPTIONS),
+            text, arguments=(*text.arguments, *typed), names=(*text.names, *_OPTIONS)
         )
 
     def size_lines(self, tensors: tuple[str, ...]) -> list[str]:

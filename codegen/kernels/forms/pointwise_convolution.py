@@ -12,15 +12,7 @@ from ....analysis.graph.dims import Dims
 from ..layout.layout import LARGEST
 from ..program.program import Argument, KernelProgram, Operation
 from ..source.row_kernel import Source
-from .products import (
-    BATCH,
-    COLS,
-    DOWN,
-    ROWS,
-    TiledLauncher,
-    TiledLayout,
-    TiledSource,
-)
+from .products import BATCH, COLS, DOWN, ROWS, TiledLauncher, TiledLayout, TiledSource
 
 
 class _PixelLayout(TiledLayout):

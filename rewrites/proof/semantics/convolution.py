@@ -114,9 +114,7 @@ def conv(
             return Ite(_inside(rank, place, x.dim), weighted, Const(0))
 
         total = Red(
-            "sum",
-            depth,
-            lambda c: _over("sum", rank, w.dim, lambda s: product(c, s)),
+            "sum", depth, lambda c: _over("sum", rank, w.dim, lambda s: product(c, s))
         )
         return _biased(total, bias, i)
 
@@ -182,9 +180,7 @@ def conv_transpose(
             return Ite(All(rank, met), weighted, Const(0))
 
         total = Red(
-            "sum",
-            depth,
-            lambda c: _over("sum", rank, w.dim, lambda s: product(c, s)),
+            "sum", depth, lambda c: _over("sum", rank, w.dim, lambda s: product(c, s))
         )
         return _biased(total, bias, i)
 

@@ -318,9 +318,7 @@ def along(
     context.require(t.rank == 1, "a tensor along an axis has rank 1")
     context.require(t.dim(0) == dim, "the size along an axis")
     return Tensor(
-        rank,
-        lambda k: choose(k == axis, dim, 1),
-        lambda i: t.at(lambda k: i(axis)),
+        rank, lambda k: choose(k == axis, dim, 1), lambda i: t.at(lambda k: i(axis))
     )
 
 

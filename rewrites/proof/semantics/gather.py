@@ -123,11 +123,7 @@ def scatter_nd(
 
 
 def scatter_rows(
-    context: Context,
-    data: Tensor,
-    updates: Tensor,
-    row: IndexMap,
-    place: IndexMap,
+    context: Context, data: Tensor, updates: Tensor, row: IndexMap, place: IndexMap
 ) -> Tensor:
     """ScatterND that overwrites every row: update j goes to row(j), a permutation."""
     context.require(both(data.rank == updates.rank, data.rank >= 1), "ScatterND")

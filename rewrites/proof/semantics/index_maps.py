@@ -98,11 +98,7 @@ class Axes:
             what,
         )
         require_each(
-            context,
-            left,
-            rest,
-            lambda k: implies(k > 0, rest(k - 1) < rest(k)),
-            what,
+            context, left, rest, lambda k: implies(k > 0, rest(k - 1) < rest(k)), what
         )
 
 

@@ -22,13 +22,7 @@ from ..kernel.smt import (
 from ..kernel.tensors import Context, Family, Tensor, shape
 from . import concat_split
 from .elementwise import Operand, scalar
-from .index_maps import (
-    Axes,
-    one_axis,
-    require_each,
-    require_inverse,
-    simple,
-)
+from .index_maps import Axes, one_axis, require_each, require_inverse, simple
 from .table import means
 
 

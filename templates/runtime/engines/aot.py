@@ -61,9 +61,7 @@ def compiled_library(model: nn.Module, feeds: tuple[Any, ...], folder: Path) -> 
     with torch.inference_mode(False), torch.no_grad():
         program = torch.export.export(model, copied(feeds))
         path = torch._inductor.aoti_compile_and_package(
-            program,
-            package_path=str(folder / "network.pt2"),
-            inductor_configs=INDUCTOR,
+            program, package_path=str(folder / "network.pt2"), inductor_configs=INDUCTOR
         )
     return Path(path)
 

@@ -9,15 +9,7 @@ from operator import index
 import torch
 from torch import Tensor, nn
 
-from ..caches.caches import (
-    ROWS,
-    TOGETHER,
-    Caches,
-    check_fit,
-    converted,
-    fitting,
-    flat,
-)
+from ..caches.caches import ROWS, TOGETHER, Caches, check_fit, converted, fitting, flat
 
 
 @torch.no_grad()

@@ -15,14 +15,7 @@ from torch import Tensor
 
 from ..engines import make_engine
 from ..model import INPUTS, OUTPUTS, WEIGHTS, load
-from ..ort_interface import (
-    OrtInterface,
-    from_list,
-    invalid,
-    on_disk,
-    plain,
-    report,
-)
+from ..ort_interface import OrtInterface, from_list, invalid, on_disk, plain, report
 
 ENGINE = "eager"  # of those in engines.py
 ONNX_TYPES = {"float32": "float", "float64": "double", "object": "string"}

@@ -29,20 +29,14 @@ from ...rewrites.engine.history import Application
 from ..ir.package_plan import ClassPlan, PackagePlan, SourceNodes, WeightPlan
 from .package_files import in_lines, read_report
 
-CONSTANT, KNOWN, UNREAD = "constant", "known", "unread"
+CONSTANT, KNOWN, UNREAD, EDITED = "constant", "known", "unread", "edited"
 REASONS = {
     CONSTANT: "is a constant, or was computed once and stored",
     KNOWN: "has a result that is known: a size, or its own input",
     UNREAD: "does nothing here, or nothing reads its result any more",
+    EDITED: "was on lines that were edited",
 }
-_NO_OPTIONS = frozenset(
-    {
-        ir.AttributeType.GRAPH,
-        ir.AttributeType.GRAPHS,
-        ir.AttributeType.TENSOR,
-        ir.AttributeType.TENSORS,
-    }
-)
+_NO_OPTIONS = {ir.AttributeType[x] for x in ("GRAPH", "GRAPHS", "TENSOR", "TENSORS")}
 LONGEST = 1000  # characters of a name that are shown
 
 
@@ -117,14 +111,9 @@ def options(node: ir.Node) -> str:
     for name, attribute in sorted(node.attributes.items()):
         if attribute.is_ref() or attribute.type in _NO_OPTIONS:
             continue
-        default = defaults.get(name)
-        value: Any = attribute.value
-        usual = (
-            ir.serde.deserialize_attribute(default).value
-            if default is not None and default.type
-            else None
-        )
-        if usual is not None and usual == value:
+        default, value = defaults.get(name), attribute.value
+        known = default is not None and default.type
+        if known and ir.serde.deserialize_attribute(default).value == value:
             continue
         told.append((name, [*value] if isinstance(value, Sequence) else value))
     return hashlib.sha256(repr(told).encode()).hexdigest()[:8] if told else ""
@@ -201,13 +190,29 @@ class _Map:
         self.lines: Mapping[str, Mapping[str, list[str]]] = found.get("lines", {})
         self.calls: Mapping[str, Mapping[str, list[str]]] = found.get("calls", {})
         self.elsewhere: Mapping[str, list[str]] = found.get("elsewhere", {})
-        content = in_lines((folder / "model.py").read_bytes())
-        if hashlib.sha256(content).hexdigest() != found.get("sha256"):
-            raise FairhandError(
-                f"{folder / 'model.py'} was edited, so its lines may have moved",
-                hint="compile the model again, into another folder",
-            )
-        self.text = content.decode().splitlines()
+        text = in_lines((folder / "model.py").read_bytes()).decode()
+        self.text = text.splitlines()
+        if text != found.get("text"):
+            self._move(same_lines(str(found.get("text", "")), text))
+
+    def _move(self, moved: Mapping[int, int]) -> None:
+        """To an edited text's lines, of those of the text that was written."""
+
+        def now(span: str) -> str:
+            first, _, last = span.partition("-")
+            numbers = range(int(first), int(last or first) + 1)
+            by = moved.get(numbers[0], 0) - numbers[0]
+            is_whole = all(moved.get(n) == n + by for n in numbers)
+            ends = dict.fromkeys((numbers[0] + by, numbers[-1] + by))
+            return "-".join(map(str, ends)) if is_whole else ""
+
+        gone = [of.values() for span, of in self.lines.items() if not now(span)]
+        names = [name for groups in gone for group in groups for name in group]
+        self.elsewhere = {**self.elsewhere, EDITED: names}
+        self.lines, self.calls = (
+            {new: of for span, of in table.items() if (new := now(span))}
+            for table in (self.lines, self.calls)
+        )
 
     def first(self, span: str) -> str:
         return self.text[int(span.partition("-")[0]) - 1].strip()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,13 +120,13 @@ def interface_of(
     if inputs is not None:
         return made
     rows = {n: (table[n][0], dims) for n, dims in known.items()}
-    tries = [replace(made, values=values) for values in _examples(rows, report)]
-    return next((one for one in tries if _runs(module, one)), tries[0])
+    values = _examples(rows, report, lambda values: _runs(module, made, values))
+    return replace(made, values=values)
 
 
-def _runs(module: torch.nn.Module, known: Interface) -> bool:
+def _runs(module: torch.nn.Module, known: Interface, values: dict[str, Any]) -> bool:
     try:
-        module(*known.arguments(known.values))
+        module(*known.arguments(values))
     except Exception:  # of whatever kind: a user may have written it
         return False
     return True
@@ -173,40 +174,50 @@ def _named(
 
 
 def _examples(
-    table: Mapping[str, tuple[str, Shape]], report: Mapping[str, Any]
-) -> list[dict[str, Any]]:
-    """Tensors to trace with, in the sizes of a test, none of them 1 if that may be;
-    then where one size has room for all others, as a mask over a cache and what is
-    new: the network may ask for that."""
-    bare = ir.Graph(
-        [
-            ir.Value(name=name, shape=ir.Shape(dims))
-            for name, (_, dims) in table.items()
-        ],
-        [],
-        nodes=[],
-    )
-    model = ir.Model(bare, ir_version=10)
-    tried = [*report.get("sizes", ()), *dynamic_sizes(model)]
-    sizes = max((complete(model, one) for one in tried), key=_telling)
-    names = {d for _, dims in table.values() for d in dims if isinstance(d, str)}
-    plain = [name for name in names if name.isidentifier()]
-    roomy = [complete(model, {**sizes, n: sum(sizes.values())}) for n in sorted(plain)]
+    table: Mapping[str, tuple[str, Shape]],
+    report: Mapping[str, Any],
+    runs: Callable[[dict[str, Any]], bool],
+) -> dict[str, Any]:
+    """Tensors to trace with, in the sizes of a test, none of them 1 if that may be.
+
+    Where the network `runs` then, or with one size that has room for all others, as a
+    mask over a cache and what is new. None is one of the others or a sum of two, where
+    it may be more: what is equal by chance would have to be equal in the file.
+    """
     for name, (dtype, _) in table.items():
         if not hasattr(torch, dtype):
             raise FairhandError(
                 f"input {name} is {dtype}", hint="only tensors of numbers are exported"
             )
-    return [
-        {
+    values = [ir.Value(name=n, shape=ir.Shape(d)) for n, (_, d) in table.items()]
+    model = ir.Model(ir.Graph(values, [], nodes=[]), ir_version=10)
+    named = {d for _, dims in table.values() for d in dims if isinstance(d, str)}
+    names = sorted(filter(str.isidentifier, named))
+
+    def made(sizes: Mapping[str, int]) -> dict[str, Any]:
+        every = complete(model, dict(sizes))
+        return {
             name: torch.zeros(
-                [d if isinstance(d, int) else one[d] for d in dims],
+                [dim if isinstance(dim, int) else every[dim] for dim in dims],
                 dtype=getattr(torch, dtype),
             )
             for name, (dtype, dims) in table.items()
         }
-        for one in (sizes, *roomy)
-    ]
+
+    tried = [*report.get("sizes", ()), *dynamic_sizes(model)]
+    best = max((complete(model, one) for one in tried), key=_telling)
+    sizes = {name: best[name] for name in names}
+    roomy = ({**sizes, name: sum(sizes.values())} for name in names)
+    found = next((one for one in (sizes, *roomy) if runs(made(one))), None)
+    if found is None:
+        return made(sizes)
+    for name in names:
+        others = [size for other, size in found.items() if other != name]
+        by_chance = {*others, *map(sum, combinations(others, 2))}
+        larger = next(n for n in count(found[name]) if n not in by_chance)
+        one = {**found, name: larger}
+        found = one if one != found and runs(made(one)) else found
+    return made(found)
 
 
 def _telling(sizes: Mapping[str, int]) -> tuple[bool, int, int]:

@@ -176,7 +176,7 @@ def _keep_or_dissolve(call: ModuleCall, flows: Flows) -> list[Item]:
     constants = {v.name for s in call.steps() if s.form is None for v in _constants(s)}
     if len(call.items) == 1 and isinstance(call.items[0], ModuleCall):
         inner = call.items[0]
-        if call.hint not in ("", "Sequential") and is_list(inner) and is_row(inner):
+        if call.hint != "Sequential" and is_list(inner) and is_row(inner):
             return [call]  # a module that has a list, and no more
         inner.path = call.path
         return [inner]

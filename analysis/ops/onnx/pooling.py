@@ -64,6 +64,14 @@ def _arguments(w: Windows, padding: bool = True) -> tuple[Any, dict[str, Any]]:
     return short(w.kernel), options
 
 
+_POOLS: dict[str, Any] = dict(
+    cut=cuts.along(0, 1),
+    fits=fitting_sizes.window(),
+    mapping=MANY_TO_MANY,
+    shape=sizes_windows.pool,
+    tile=tiles.pool,
+)
+
 # ---- MaxPool
 
 
@@ -84,12 +92,8 @@ def _max_pool_with_indices(t: Any, n: NodeView, w: Windows, x: Any) -> Any:
 @operator(
     "MaxPool",
     since=12,
-    cut=cuts.along(0, 1),
-    fits=fitting_sizes.window(),
-    mapping=MANY_TO_MANY,
-    shape=sizes_windows.pool,
+    **_POOLS,
     flops=flop_counts.pool(1),
-    tile=tiles.pool,
     pattern=Pattern.OUT_ELEMWISE_FUSABLE,
 )
 def _max_pool(t: Any, n: NodeView, x: Any) -> Any:
@@ -114,12 +118,8 @@ def _max_pool(t: Any, n: NodeView, x: Any) -> Any:
 @operator(
     "AveragePool",
     since=19,
-    cut=cuts.along(0, 1),
-    fits=fitting_sizes.window(),
-    mapping=MANY_TO_MANY,
-    shape=sizes_windows.pool,
+    **_POOLS,
     flops=flop_counts.pool(1),
-    tile=tiles.pool,
     pattern=Pattern.OUT_ELEMWISE_FUSABLE,
 )
 def _average_pool(t: Any, n: NodeView, x: Any) -> Any:
@@ -157,12 +157,8 @@ def _average_pool(t: Any, n: NodeView, x: Any) -> Any:
 @operator(
     "LpPool",
     since=18,
-    cut=cuts.along(0, 1),
-    fits=fitting_sizes.window(),
-    mapping=MANY_TO_MANY,
-    shape=sizes_windows.pool,
+    **_POOLS,
     flops=flop_counts.pool(2),
-    tile=tiles.pool,
 )
 def _lp_pool(t: Any, n: NodeView, x: Any) -> Any:
     w, p = _windows(n), n.attr("p", 2)

@@ -242,13 +242,23 @@ def test_one_question_at_a_time(package: Path) -> None:
         assert stopped.value.code == 2
 
 
-def test_an_edited_module_is_refused(tmp_path: Path) -> None:
+def test_lines_that_an_edit_left_alone_are_those_of_their_nodes(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "net"
-    fairhand.compile(looped(), folder, verify=False)
+    lines = fairhand.compile(residual(), folder).report["source_map"]["lines"]
     path = folder / "model.py"
-    path.write_text("# mine\n" + path.read_text())
-    with pytest.raises(fairhand.FairhandError, match="was edited"):
-        nodes_behind(folder, "3")
+    edited = path.read_text().splitlines()
+    first, *_, last = (span for span in lines if span.isdecimal())
+    edited[int(last) - 1] += "  # mine"
+    path.write_text("\n".join(["# mine", *edited]) + "\n")
+    kept, gone = (next(iter(lines[span].values()))[0] for span in (first, last))
+    now = int(first) + 1
+    assert [x for x in lines_of(folder, kept) if x.startswith(f"model.py:{now}  ")]
+    assert nodes_behind(folder, str(now))[0].startswith(f"model.py:{now}  ")
+    assert f"behind no line: {gone} was on lines that were edited" in lines_of(
+        folder, gone
+    )
     (folder / "provenance.json").unlink()
     with pytest.raises(fairhand.FairhandError, match="has no source map"):
         nodes_behind(folder, "3")

@@ -166,7 +166,9 @@ def test_depths_and_heads_are_told_to_one_class(
     assert "unflatten(2, (self.heads, self.head_dim))" in text
 
 
-def lists_of_lists(depths: tuple[int, ...], read_again: bool) -> onnx.ModelProto:
+def lists_of_lists(
+    depths: tuple[int, ...], read_again: bool, kind: str = "FeedForward"
+) -> onnx.ModelProto:
     """Pairs of modules in lists, as vit-pytorch has them, in networks of some depths;
     if `read_again`, the next pair takes what stands within a pair, too."""
     g = Traced(x=["batch", 6, 8])
@@ -178,7 +180,7 @@ def lists_of_lists(depths: tuple[int, ...], read_again: bool) -> onnx.ModelProto
                     given = g("Mul", x, within) if read_again and j else x
                     y = g.fc(g("Tanh", g.fc(given, "a", 8, 6)), "b", 6, 8)
                 x = within = g("Add", y, x)
-                ffn, net = (f"layers.{j}.1", "FeedForward"), ("net", "Sequential")
+                ffn, net = (f"layers.{j}.1", kind), ("net", "Sequential")
                 with g.module(*ffn), g.module(*net):
                     turned = g("Softmax", x)
                     y = g.fc(g.fc(turned, "1", 8, 12), "3", 12, 8)
@@ -204,13 +206,14 @@ def test_a_list_of_lists_that_is_read_within_is_none_of_modules(tmp_path: Path) 
     assert "self.layers_2 = nn.ModuleList([Mixer(), FeedForward()])" in text
 
 
-def test_layers_between_operators_are_a_sequential(tmp_path: Path) -> None:
-    """As those of vit-pytorch's patches, behind a Rearrange; and a class that has one,
-    and no more, keeps its name."""
-    fairhand.compile(lists_of_lists((1, 1), False), tmp_path / "net")
+@pytest.mark.parametrize("kind", ["FeedForward", ""])
+def test_layers_between_operators_are_a_sequential(kind: str, tmp_path: Path) -> None:
+    """As those of vit-pytorch's patches, behind a Rearrange; and a module that has one,
+    and no more, keeps its name, if the file has it."""
+    fairhand.compile(lists_of_lists((1, 1), False, kind), tmp_path / "net")
     text = (tmp_path / "net" / "model.py").read_text()
-    assert "class FeedForward" in text
-    assert "nn.Sequential(nn.Linear(8, 12), nn.Linear(12, 8))" in text
+    assert ("class FeedForward" in text) is bool(kind)
+    assert "self.net = nn.Sequential(nn.Linear(8, 12), nn.Linear(12, 8))" in text
     assert "return self.net(x.softmax(dim=-1))" in text
 
 

@@ -113,7 +113,7 @@ OPS: dict[str, Callable[..., Any]] = {
     "where": lambda c, a, b: a if c else b, "xor": np.logical_xor,
 }  # fmt: skip
 
-CONSTANTS = {"pi": math.pi, "e": math.e}
+CONSTANTS = {":pi": math.pi, "e": math.e}
 
 KINDS: dict[str, tuple[Callable[..., Any], float]] = {
     "sum": (np.add, 0.0),

@@ -75,7 +75,7 @@ def make_tree(
     _peel(root)
     while not faithful and len(root.items) == 1:
         only = root.items[0]  # a wrapper around the network proper
-        if not isinstance(only, ModuleCall) or only.whole:
+        if not isinstance(only, ModuleCall) or only.whole or is_row(only):
             break
         root = ModuleCall(only.path, only.hint, only.items)
     if not faithful and cache:
@@ -147,7 +147,10 @@ def _simplify(call: ModuleCall, faithful: bool, deep: set[Place], flows: Flows) 
             return _kept_path(item)
         if is_shallow(call, item, deep):
             return [item]
-        return _keep_or_dissolve(item, flows)
+        left = _keep_or_dissolve(item, flows)
+        # A chain of modules stays one, though one of them be a residual of a layer.
+        adds = any(len(x.reads()) > 1 for x in left if isinstance(x, Assignment))
+        return [item] if adds and is_list(call) and len(call.items) > 1 else left
 
     call.exchange(simplified)
 

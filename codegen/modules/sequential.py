@@ -31,13 +31,10 @@ def owns(item: Item) -> bool:
 
 def is_chain(call: ModuleCall) -> bool:
     """Whether it is an nn.Sequential: each member fed by the one before it, no more."""
-    if len(call.inputs) != 1 or len(call.outputs) != 1 or call.sizes:
+    one = len(call.inputs) == len(call.outputs) == 1
+    if not one or call.sizes or call.constants or not _numbered(call):
         return False
-    if (
-        call.constants
-        or not _numbered(call)
-        or (len(call.items) < 2 and not _alone(call))
-    ):
+    if len(call.items) < 2 and not _alone(call):
         return False
     current: ir.Value | None = call.inputs[0]
     for item in call.items:

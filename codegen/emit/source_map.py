@@ -102,18 +102,16 @@ def options(node: ir.Node) -> str:
     there are none."""
     try:
         schema = onnx.defs.get_schema(node.op_type, domain=node.domain)
-        defaults = {
-            name: each.default_value for name, each in schema.attributes.items()
-        }
+        values = [each.default_value for each in schema.attributes.values()]
+        defaults = {value.name: value for value in values if value.type}
     except onnx.defs.SchemaError:
         defaults = {}
     told = []
     for name, attribute in sorted(node.attributes.items()):
         if attribute.is_ref() or attribute.type in _NO_OPTIONS:
             continue
-        default, value = defaults.get(name), attribute.value
-        known = default is not None and default.type
-        if known and ir.serde.deserialize_attribute(default).value == value:
+        usual, value = defaults.get(name), attribute.value
+        if usual is not None and ir.serde.deserialize_attribute(usual).value == value:
             continue
         told.append((name, [*value] if isinstance(value, Sequence) else value))
     return hashlib.sha256(repr(told).encode()).hexdigest()[:8] if told else ""

@@ -188,7 +188,7 @@ class _Map:
         self.lines: Mapping[str, Mapping[str, list[str]]] = found.get("lines", {})
         self.calls: Mapping[str, Mapping[str, list[str]]] = found.get("calls", {})
         self.elsewhere: Mapping[str, list[str]] = found.get("elsewhere", {})
-        text = in_lines((folder / "model.py").read_bytes()).decode()
+        text = in_lines((folder / "model.py").read_bytes()).decode("utf-8", "replace")
         self.text = text.splitlines()
         if text != found.get("text"):
             self._move(same_lines(str(found.get("text", "")), text))

@@ -191,8 +191,6 @@ def _examples(
             )
     values = [ir.Value(name=n, shape=ir.Shape(d)) for n, (_, d) in table.items()]
     model = ir.Model(ir.Graph(values, [], nodes=[]), ir_version=10)
-    named = {d for _, dims in table.values() for d in dims if isinstance(d, str)}
-    names = sorted(filter(str.isidentifier, named))
 
     def made(sizes: Mapping[str, int]) -> dict[str, Any]:
         every = complete(model, dict(sizes))
@@ -206,6 +204,7 @@ def _examples(
 
     tried = [*report.get("sizes", ()), *dynamic_sizes(model)]
     best = max((complete(model, one) for one in tried), key=_telling)
+    names = sorted(name for name in best if name.isidentifier() or "#" in name)
     sizes = {name: best[name] for name in names}
     roomy = ({**sizes, name: sum(sizes.values())} for name in names)
     found = next((one for one in (sizes, *roomy) if runs(made(one))), None)

@@ -150,7 +150,8 @@ def _simplify(call: ModuleCall, faithful: bool, deep: set[Place], flows: Flows) 
         left = _keep_or_dissolve(item, flows)
         # A chain of modules stays one, though one of them be a residual of a layer.
         adds = any(len(x.reads()) > 1 for x in left if isinstance(x, Assignment))
-        return [item] if adds and is_list(call) and len(call.items) > 1 else left
+        is_part = is_list(call) and len(call.items) > 1 and any(map(owns, left))
+        return [item] if adds and is_part else left
 
     call.exchange(simplified)
 

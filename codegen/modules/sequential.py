@@ -14,6 +14,7 @@ from ..ir.identifiers import class_of_path
 from ..ir.module_call import Item, ModuleCall, sequence_key
 
 Place = tuple[str, str]
+_NUMBER = re.compile(r"(\D+)\.\d{1,6}(?=\.)")  # of a list, whose members are lists
 
 
 def is_list(call: ModuleCall) -> bool:
@@ -174,11 +175,12 @@ def _nested(holder: ModuleCall) -> dict[str, dict[str, list[Item]]]:
 def _list_of(holder: ModuleCall, item: Item) -> tuple[str, str] | None:
     """The list of lists that a member is in, and the path there with its number; empty
     where it is in none. Nothing for what is no member."""
-    start = re.escape(f"{holder.path}." if holder.path else "")
-    found = re.match(rf"{start}(\D+)\.\d{{1,6}}(?=\.)", item.path)
     if not owns(item):
         return ("", "") if isinstance(item, Block) else None
-    return ("", "") if found is None else (found[1], found[0])
+    start = f"{holder.path}." if holder.path else ""
+    within = item.path.startswith(start)
+    found = _NUMBER.match(item.path, len(start)) if within else None
+    return ("", "") if found is None else (found[1], item.path[: found.end()])
 
 
 def _work(loose: list[Item]) -> object:

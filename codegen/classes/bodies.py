@@ -224,10 +224,11 @@ _MIN_LAYERS = 3  # of a list that grows
 class Repetition:
     """A body that is any number of layers of one class, one after the other.
 
-    A row of equal ones, or layers that each take all there is and add to it. What the
-    constructor is given: how many, what the first one is given, and how much more each
-    next one is. Layers are called `stem` and a number, or are a list of that name; a
-    row has no stem.
+    A row, in which all but the first are equal and others may stand before them; or
+    layers that each take all there is and add to it. What the constructor is given:
+    how many, what the first one is given and what each next one is, in a row, or how
+    much more. Layers that grow are called `stem` and a number, or are a list of that
+    name; a row has no stem.
     """
 
     layer: ModuleClass
@@ -235,32 +236,57 @@ class Repetition:
     stem: str = ""
     is_list: bool = True
     joins: str = ""  # along which axis results are joined
+    before: Key = ()  # the forms of what stands before a row's layers
 
     @property
     def form(self) -> Key:
         """Equal for all that differ in numbers alone."""
-        return "repeated", id(self.layer), self.stem, self.is_list, self.joins
+        how = self.stem, self.is_list, self.joins, self.before
+        return "repeated", id(self.layer), *how
 
 
 def repetition(classes: ClassTable, call: ModuleCall) -> Repetition | None:
     """The layers that a call's body repeats; None if it does anything else."""
-    chain = is_chain(call) and all(isinstance(x, ModuleCall) for x in call.items)
-    layers = list(call.calls()) if chain else _growing(call)
+    members = classes.members[call]
+    chain = is_chain(call)
+    layers = _last_alike(classes, members) if chain else _growing(call)
     if not layers or len({classes.of[layer] for layer in layers}) > 1:
         return None
     rows = [classes.arguments[layer] for layer in layers]
-    steps = [_step(column) for column in zip(*rows, strict=True)]
     layer = classes.of[layers[0]]
     counts = [Column("depth", len(layers)), *map(Column, layer.parameters, rows[0])]
     if chain:
-        return None if any(steps) or None in steps else Repetition(layer, counts)
-    stem = _stem(classes.members[call], layers)
+        nexts = rows[1:] or [(ANY,) * len(rows[0])]
+        if any(row != nexts[0] for row in nexts):
+            return None
+        before = members[: len(members) - len(layers)]
+        columns = [column for m in before for column in _member_columns(classes, m)]
+        forms = tuple(
+            (id(classes.of.get(m.what)), _constructor_form(m)) for m in before
+        )
+        columns += [*counts, *map(Column, layer.parameters, nexts[0])]
+        return Repetition(layer, columns, before=forms)
+    steps = [_step(column) for column in zip(*rows, strict=True)]
+    stem = _stem(members, layers)
     if stem is None or None in steps:
         return None
     join = call.items[-1]
     assert isinstance(join, Assignment)
     columns = [*counts, *(Column("growth", step) for step in steps)]
     return Repetition(layer, columns, *stem, render(join.expr.operands[2]))
+
+
+def _last_alike(classes: ClassTable, members: Sequence[Attribute]) -> list[ModuleCall]:
+    """The modules that a row ends in which are of one class."""
+    found = list[ModuleCall]()
+    for member in reversed(members):
+        what = member.what
+        if not isinstance(what, ModuleCall):
+            break
+        if found and classes.of[what] is not classes.of[found[0]]:
+            break
+        found.append(what)
+    return found[::-1]
 
 
 def _growing(call: ModuleCall) -> list[ModuleCall]:
@@ -335,20 +361,33 @@ def repeated_lines(
     repeated = repetition(classes, cls.call)
     if repeated is None or not (repeated.stem or cls.chain):
         return []
-    numbers = (render(spell(column.value)) for column in repeated.columns)
-    texts = [holes.get(i) or number for i, number in enumerate(numbers)]
-    size = 1 + len(repeated.layer.parameters)
-    depth, first, steps = texts[0], texts[1:size], texts[size:]
+    column, before = 0, list[str]()
+    for member in cls.members[: len(repeated.before)]:
+        text, column = classes.constructor(member, column, dict(holes))
+        before.append(text)
+    usual = repeated.layer.usual
+    depth, *given = (
+        holes.get(i) or render(spell(usual[label] if value is ANY else value))
+        for i, (label, value) in enumerate(repeated.columns[column:], column)
+    )
+    size = len(repeated.layer.parameters)
+    first, others = given[:size], given[size:]
     if not repeated.stem:
-        layer = classes.construct(repeated.layer, first)
-        if depth.isdigit():
-            return [f"nn.Sequential({in_runs([layer] * int(depth))})"]
-        return [f"nn.Sequential(*({layer} for _ in range({depth})))"]
-    counted = [_counted(*pair) for pair in zip(first, steps, strict=True)]
+        made = (classes.construct(repeated.layer, given) for given in (first, others))
+        return [f"nn.Sequential({_in_a_row(before, *made, depth)})"]
+    counted = [_counted(*pair) for pair in zip(first, others, strict=True)]
     layer, loop = classes.construct(repeated.layer, counted), f"for i in range({depth})"
     if repeated.is_list:
         return [f"self.{repeated.stem} = nn.ModuleList({layer} {loop})"]
     return [f"{loop}:", f'    self.add_module(f"{repeated.stem}{{i + 1}}", {layer})']
+
+
+def _in_a_row(before: list[str], first: str, others: str, depth: str) -> str:
+    if depth.isdigit():
+        return in_runs([*before, first, *[others] * (int(depth) - 1)])
+    if first == others:
+        return ", ".join([*before, f"*({first} for _ in range({depth}))"])
+    return ", ".join([*before, first, f"*({others} for _ in range({depth} - 1))"])
 
 
 def _counted(first: str, step: str) -> str:

@@ -56,6 +56,8 @@ ARGUMENTS = {
     "nn.RNN": ("input_size", "hidden_size"),
 }
 
+# What a reader would not know by its place: Stage(64, 128, depth=3, stride=2).
+BY_NAME = ("depth", "stride", "dilation", "groups", "padding")
 _CHANNELS = ("in_", "width", "hidden", "out_", "num_", "embedding", "channels")
 
 
@@ -63,6 +65,7 @@ _CHANNELS = ("in_", "width", "hidden", "out_", "num_", "embedding", "channels")
 class Parameter:
     """A parameter of a class: its columns, a value per instance, and its default.
 
+    ANY is the value of instances that lack the layer; what these are given is `usual`.
     `derived` are columns that are computed of it, each with its text: "4 * {}".
     """
 
@@ -72,12 +75,19 @@ class Parameter:
     derived: tuple[tuple[int, str], ...] = ()
 
     @property
+    def usual(self) -> Any:
+        """The value that most instances have."""
+        known = Counter(v for v in self.values if v is not ANY)
+        return known.most_common(1)[0][0]
+
+    @property
     def default(self) -> Any:
         """The value that may be left out, or None: switches, and strides of 1."""
-        if isinstance(self.values[0], bool):
-            return 2 * sum(self.values) > len(self.values)
+        values = [self.usual if v is ANY else v for v in self.values]
+        if isinstance(values[0], bool):
+            return 2 * sum(values) > len(values)
         usual = {"stride": 1, "dilation": 1, "groups": 1, "padding": 0}.get(self.wish)
-        return usual if 2 * self.values.count(usual) >= len(self.values) else None
+        return usual if 2 * values.count(usual) >= len(values) else None
 
     def texts(self, label: str) -> dict[int, str]:
         """What stands in the columns of a parameter with this name."""
@@ -88,7 +98,7 @@ class Parameter:
 def parameters(
     rows: Sequence[list[Any]], labels: list[str], derives: bool = True
 ) -> list[Parameter]:
-    """What differs between the instances, channels first, what has a default last."""
+    """What differs between the instances, channels first, what is named last."""
     groups = _varying(rows, labels)
     bases = _dependent(groups) if derives else {}
     derived: dict[int, list[tuple[int, str]]] = {}
@@ -99,10 +109,14 @@ def parameters(
         if i not in bases:
             wish = _name(group.labels)
             columns, more = tuple(group.columns), tuple(derived.get(i, ()))
-            found.append(Parameter(wish, columns, group.filled(), more))
-    return sorted(
-        found, key=lambda p: (p.default is not None, not p.wish.startswith(_CHANNELS))
-    )
+            found.append(Parameter(wish, columns, tuple(group.values), more))
+    return sorted(found, key=_order)
+
+
+def _order(parameter: Parameter) -> tuple[int, bool]:
+    wish = parameter.wish
+    last = 2 if parameter.default is not None else wish.startswith(BY_NAME)
+    return last, not wish.startswith(_CHANNELS)
 
 
 @dataclass
@@ -117,33 +131,50 @@ class _Group:
     values: list[Any]
     columns: list[int]
 
-    def filled(self) -> tuple[Any, ...]:
-        """Any number will do for a layer that an instance lacks."""
-        known = Counter(v for v in self.values if v is not ANY)
-        usual = known.most_common(1)[0][0]
-        return tuple(usual if v is ANY else v for v in self.values)
-
 
 def _varying(rows: Sequence[list[Any]], labels: list[str]) -> list[_Group]:
     """The columns in which rows differ; equal ones of one meaning stand together."""
     groups: list[_Group] = []
-    for i, column in enumerate(zip(*rows, strict=True)):
-        known = [value for value in column if value is not ANY]
-        if all(value == known[0] for value in known):
-            continue
-        meaning = _meaning(labels[i])
+    columns = list(zip(*rows, strict=True))
+    varied = [i for i, column in enumerate(columns) if not _constant(column)]
+    for i in (*varied, *_known_by_some(columns, labels)):
+        column, meaning = columns[i], _meaning(labels[i])
         for group in groups:
             if group.meaning == meaning and all(map(_agree, column, group.values)):
                 group.columns.append(i)
-                group.labels.append(labels[i])
                 group.values = [
                     b if a is ANY else a
                     for a, b in zip(column, group.values, strict=True)
                 ]
+                if i in varied:
+                    group.labels.append(labels[i])
                 break
         else:
-            groups.append(_Group(meaning, [labels[i]], list(column), [i]))
+            if i in varied:
+                groups.append(_Group(meaning, [labels[i]], list(column), [i]))
     return groups
+
+
+def unexplained(rows: Sequence[list[Any]], labels: list[str]) -> bool:
+    """Whether some instances have a width of their own that no parameter tells."""
+    told = {i for group in _varying(rows, labels) for i in group.columns}
+    columns = list(zip(*rows, strict=True))
+    return not told.issuperset(_known_by_some(columns, labels))
+
+
+def _known_by_some(columns: Sequence[Sequence[Any]], labels: list[str]) -> list[int]:
+    """The columns of one width, where some instances lack the layer."""
+    return [
+        i
+        for i, column in enumerate(columns)
+        if _meaning(labels[i]) == "channels" and _constant(column)
+        if any(v is ANY for v in column) and any(v is not ANY for v in column)
+    ]
+
+
+def _constant(column: Sequence[Any]) -> bool:
+    known = [value for value in column if value is not ANY]
+    return all(value == known[0] for value in known)
 
 
 def _meaning(label: str) -> str:

@@ -16,7 +16,14 @@ from ..ir.naming import CLASSES, first_name
 from ..modules.members import Attribute, ConstructorValue, assign_members
 from ..modules.sequential import is_chain
 from .bodies import columns_of, in_runs, repeated_lines, stored_shape
-from .constructor_arguments import Parameter, parameters, plain_size
+from .constructor_arguments import (
+    ANY,
+    BY_NAME,
+    Parameter,
+    parameters,
+    plain_size,
+    unexplained,
+)
 from .generalise import generalise
 from .twin_names import Twin, names_apart
 
@@ -35,6 +42,11 @@ class ModuleClass:
     # Column number -> parameter name, for the columns in which instances differ.
     holes: dict[int, str] = field(default_factory=dict)
     defaults: dict[str, Any] = field(default_factory=dict)
+    usual: dict[str, Any] = field(default_factory=dict)  # where any number will do
+
+    def text(self, label: str, value: Any) -> str:
+        """Source of what a parameter is given."""
+        return render(spell(self.usual[label] if value is ANY else value))
 
 
 class ClassTable:
@@ -115,7 +127,13 @@ class ClassTable:
         return height
 
     def _split_wide(self, calls: list[ModuleCall]) -> list[list[ModuleCall]]:
-        """A class with too many parameters is harder to read than two classes."""
+        """A class with too many parameters is harder to read than two classes; so is
+        one that tells rows of one what only longer ones are given."""
+        rows, labels = self._table(calls)
+        short = [c for c, row in zip(calls, rows, strict=True) if ANY in row]
+        if short and is_chain(calls[0]) and unexplained(rows, labels):
+            long = [call for call in calls if call not in short]
+            return [part for some in (short, long) for part in self._split_wide(some)]
         flagged = any(member.is_flagged for member in self.members[calls[0]])
         if flagged or len(self.varying(calls)) <= MAX_PARAMETERS:
             return [calls]  # no part would need a flag
@@ -125,9 +143,10 @@ class ClassTable:
         return list(parts.values())
 
     def _make(self, calls: list[ModuleCall], network: str) -> None:
-        first = calls[0]
+        chain = is_chain(calls[0]) and not network
+        # Of rows the longest shows what all layers are given.
+        first = max(calls, key=lambda call: len(call.items)) if chain else calls[0]
         members = self.members[first]
-        chain = is_chain(first) and not network
         cls = ModuleClass(network, first, members, chain)
         if not chain and not network:
             self._name(cls, _class_wish(calls), calls)
@@ -143,6 +162,7 @@ class ClassTable:
             label = labels[id(parameter)]
             cls.parameters.append(label)
             cls.holes.update(parameter.texts(label))
+            cls.usual[label] = parameter.usual
             if parameter.default is not None:
                 cls.defaults[label] = parameter.default
         self._call_settings(cls)
@@ -164,10 +184,13 @@ class ClassTable:
 
     def varying(self, calls: list[ModuleCall]) -> list[Parameter]:
         """The parameters that a class for all these calls has."""
-        rows = [self._values(call) for call in calls]
-        labels = [column.label for column in columns_of(self, calls[0])]
+        rows, labels = self._table(calls)
         # A chain is written out where it is called: it computes nothing of its own.
         return parameters(rows, labels, not is_chain(calls[0]))
+
+    def _table(self, calls: list[ModuleCall]) -> tuple[list[list[Any]], list[str]]:
+        labels = [column.label for column in columns_of(self, calls[0])]
+        return [self._values(call) for call in calls], labels
 
     def _values(self, call: ModuleCall) -> list[Any]:
         return [column.value for column in columns_of(self, call)]
@@ -210,11 +233,12 @@ class ClassTable:
         """Source of a member's value, and the first column after it."""
         what = member.what
         if isinstance(what, ModuleCall):
-            values = self.arguments[what]
+            cls = self.of[what]
+            values = zip(cls.parameters, self.arguments[what], strict=True)
             texts = [
-                holes.get(column + i) or render(spell(v)) for i, v in enumerate(values)
+                holes.get(column + i) or cls.text(*v) for i, v in enumerate(values)
             ]
-            return self.construct(self.of[what], texts), column + len(values)
+            return self.construct(cls, texts), column + len(texts)
         if isinstance(what, Assignment):
             form = what.lacks or what.form
             assert form is not None
@@ -239,7 +263,8 @@ class ClassTable:
             arguments = []
             for label, text in given.items():
                 if label not in cls.defaults:
-                    arguments.append(text)
+                    name = f"{label}=" if label.startswith(BY_NAME) else ""
+                    arguments.append(name + text)
                 elif text != render(spell(cls.defaults[label])):
                     arguments.append(f"{label}={text}")
             return f"{cls.name}({', '.join(arguments)})"

@@ -15,6 +15,7 @@ from ...analysis.spelling.expr import Function, HelperRef, leaves
 from ...rewrites.simplify import Rewriting
 from ..classes.bodies import in_runs, repeated_lines
 from ..classes.constant_texts import Constants
+from ..classes.constructor_arguments import ANY
 from ..classes.module_classes import ClassTable, ModuleClass
 from ..classes.provenance import Sources, merged
 from ..classes.stored_parameters import is_filled, parameter_count, weights_of
@@ -250,7 +251,7 @@ def _parameters(cls: ModuleClass, classes: ClassTable) -> tuple[ArgumentPlan, ..
     rows = [classes.arguments[call] for call, made in classes.of.items() if made is cls]
     found = []
     for label, values in zip(cls.parameters, zip(*rows, strict=True), strict=True):
-        value = next(x for x in values if x is not None)
+        value = next(x for x in values if x is not None and x is not ANY)
         annotation = (
             type(value).__name__ if not isinstance(value, np.generic) else "float"
         )

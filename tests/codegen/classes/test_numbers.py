@@ -211,9 +211,57 @@ def test_lists_of_several_depths_are_of_one_class(emitted: Emit) -> None:
     found = emitted(staged((2, of_depth(1)), (3, of_depth(3)), (2, of_depth(2))))
     assert found.classes == ["Block", "Stage", "Net"]
     assert "nn.Sequential(*(Block(hidden) for _ in range(depth)))" in found.text
-    assert "Stage(8, 12, 1), Stage(12, 27, 3), Stage(27, 12, 2)" in found.text
+    assert (
+        "Stage(8, 12, depth=1), Stage(12, 27, depth=3), Stage(27, 12, depth=2)"
+        in found.text
+    )
     assert {f"stages.{i}.m.0.fc1.weight" for i in range(3)} <= set(found.weights)
     assert "stages.1.m.2.fc1.weight" in found.weights
+
+
+Block = tuple[int, int, int]  # how many features enter, are inside, and leave
+
+
+def in_stages(*stages: tuple[Block, ...]) -> onnx.ModelProto:
+    """Rows of blocks, `layers`, of which those have a shortcut that change the width."""
+    g, x = Traced(x=["batch", stages[0][0][0]]), "x"
+    for i, blocks in enumerate(stages):
+        with g.module(f"stages.{i}", "Stage"), g.module("layers", "Sequential"):
+            for k, (into, inner, out) in enumerate(blocks):
+                with g.module(str(k), "Block"):
+                    y = g.fc(g("Relu", g.fc(x, "fc1", into, inner)), "fc2", inner, out)
+                    x = g("Add", y, x if into == out else g.fc(x, "short", into, out))
+    return g.model(y=g("Relu", x))
+
+
+def resized(into: int, inner: int, out: int, depth: int) -> tuple[Block, ...]:
+    """The first block changes the width."""
+    return (into, inner, out), *[(out, inner, out)] * (depth - 1)
+
+
+def test_the_first_of_a_row_may_differ(emitted: Emit) -> None:
+    found = emitted(
+        in_stages(
+            resized(8, 2, 10, 3),
+            resized(10, 4, 20, 2),
+            resized(20, 6, 30, 4),
+            resized(30, 8, 40, 1),
+        )
+    )
+    assert found.classes == ["Block", "Stage", "Net"]
+    text = " ".join(found.source("Stage").split())
+    assert "in_features: int, hidden: int, depth: int" in text
+    first = "nn.Sequential( Block(in_features, hidden, short=True), "
+    others = "*(Block(5 * hidden, hidden) for _ in range(depth - 1)), )"
+    assert first + others in text
+    assert "Stage(30, 8, depth=1)" in found.text
+
+
+def test_a_row_of_one_is_not_given_what_only_another_row_has(emitted: Emit) -> None:
+    """What no parameter tells is a number, and says nothing of those that lack it."""
+    longer = ((8, 2, 10), (10, 7, 10), (10, 7, 10))
+    found = emitted(in_stages(longer, resized(10, 3, 20, 1), resized(20, 5, 30, 1)))
+    assert "depth" not in found.text and "7" not in found.source("Stage")
 
 
 def of_rows(rows: int) -> Body:

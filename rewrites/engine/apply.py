@@ -30,7 +30,7 @@ from ..language.operators.read_write import (
     Output,
 )
 from ..recognition.attention import OPEN
-from ..recognition.recognise import Recognition
+from ..recognition.recognition import Recognition
 from ..recognition.regions import Neighbourhoods
 from .build import Builder
 from .graph_editor import GraphEditor

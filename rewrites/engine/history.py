@@ -14,7 +14,8 @@ import onnx_ir as ir
 from ..adapters.provenance import Origins
 from ..language.exactness import Exactness
 from ..language.rule import Rule
-from ..recognition.recognise import Recognition
+from ..recognition.recognise import CLASSES
+from ..recognition.recognition import Recognition
 from .bindings import spelled
 from .match import Match
 from .rounding_bounds import roundings
@@ -107,7 +108,7 @@ def describe_recognised(
     return Application(
         rule=found.name,
         hash="",
-        exactness=found.exactness,
+        exactness=CLASSES[found.name],
         before=tuple(node.name or "" for node in matched),
         results=(found.root.name or "",),
         after=tuple(f"{node.op_type} {node.name}" for node in new),

@@ -10,7 +10,7 @@ proofs.json come here at all.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 import onnx_ir as ir
 
@@ -79,23 +79,21 @@ class Worklist:
     def _exhaust(self, worklist: _Worklist) -> None:
         facts = self._rewriter.facts
         queue, admitted = worklist.queue, worklist.index.admitted
+        named = self._recognised & _PHASED.get(worklist.phase, set())
         while queue:
             node = queue.popitem(last=False)[0]
             if node.graph is None:
                 continue
             if node.domain or not node.outputs:
                 continue
-            rules = admitted(facts.forms.get(node) or form_of(node, facts))
-            named = self._recognised and worklist.phase in _PHASED
-            # A constant is folded, not rewritten.
-            if not (rules or named) or facts.is_constant(node.outputs[0]):
-                continue
-            if not (named and self._recognise(node, worklist.phase)):
+            if facts.is_constant(node.outputs[0]):
+                continue  # it is folded, not rewritten
+            if not (named and self._recognise(node, worklist.phase, named)):
+                rules = admitted(facts.forms.get(node) or form_of(node, facts))
                 self._visit(node, rules, worklist.phase)
 
-    def _recognise(self, node: ir.Node, phase: str) -> bool:
+    def _recognise(self, node: ir.Node, phase: str, wanted: Set[str]) -> bool:
         """Name what ends at a node; returns whether anything has changed."""
-        wanted = self._recognised & _PHASED[phase]
         for found in recognitions(node, self._rewriter.around, wanted):
             done = self._rewriter.apply_recognised(found, phase)
             if isinstance(done, Application):

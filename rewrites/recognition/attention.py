@@ -3,19 +3,20 @@
 Scores are affine in the product of queries and keys: numbers multiply it, queries and
 keys (also before their heads are moved about), other tensors are added to it, and a
 condition chooses between it and "minus infinity", which is a sum too. So c is read off,
-with the masks and a number for each.
+with the masks and a number for each. Batches and heads may be one axis, or heads of
+queries two, as long as what comes out is seen as heads.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import onnx_ir as ir
 
-from ...analysis.graph.dims import Dims, agrees, same
+from ...analysis.graph.dims import Dim, Dims, agrees, product, same
 from ...analysis.graph.parameters import is_parameter
 from ...analysis.ops.facts.index_functions import Count, Natural, opposite
 from ..language.facts import Facts
@@ -28,6 +29,8 @@ from ..language.operators.read_write import (
     Output,
     ints,
 )
+from .recognition import Recognition
+from .regions import Neighbourhoods
 
 # What is false where softmax has no result; -O0 does without.
 OPEN = "attention_open"
@@ -52,19 +55,10 @@ _SUMS = frozenset("MatMul Gemm Einsum Conv LayerNormalization Sigmoid Tanh".spli
 _LOW = {"FLOAT": -1e30, "DOUBLE": -1e30, "BFLOAT16": -1e30, "FLOAT16": -6e4}
 
 
-@dataclass(frozen=True)
-class Attention:
-    """The nodes that compute attention, the root first, and drafts of one operator."""
-
-    nodes: tuple[ir.Node, ...]
-    drafts: tuple[Draft, ...]
-    evidence: str
-    is_open: bool = False  # whether a row may be masked throughout, and is 0 then
-
-
 @dataclass
 class _Scores:
-    """factor * product + masks; a mask is a draft, or a value with its number.
+    """factor * product + masks; a mask is a draft, or a value with its number, and
+    the sizes that the scores have where it is added.
 
     `keeps` has, for each mask that may have minus infinity, whether each of its rows is
     known to have a number besides.
@@ -72,39 +66,66 @@ class _Scores:
 
     product: ir.Node | None = None
     factor: float = 1.0
-    masks: list[tuple[ir.Value, float]] = field(default_factory=list)
-    chosen: list[tuple[Draft, Dims]] = field(default_factory=list)
+    masks: list[tuple[ir.Value, float, Dims]] = field(default_factory=list)
+    chosen: list[tuple[Draft, Dims, Dims]] = field(default_factory=list)
     finite: bool = False  # whether a choice has a number for minus infinity
     nodes: list[ir.Node] = field(default_factory=list)
     keeps: list[bool] = field(default_factory=list)
 
 
-def attention(node: ir.Node, facts: Facts) -> Attention | None:
-    """The attention that ends at a product, weights times values; None if none does."""
-    if node.op_type != "MatMul" or node.domain:
-        return None
-    weights, v = node.inputs
-    softmax, nodes = _softmax(weights, node)
-    if softmax is None or softmax.inputs[0] is None or v is None:
-        return None
-    sizes = facts.dims(softmax.inputs[0])
+def attention(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
+    """The attention that ends at a product, weights times values, or where this is seen
+    as heads. It is open if a row may be masked throughout, and is 0 then."""
+    facts = around.facts
+    last = _product(node, facts)
+    if last is None:
+        return
+    weights, v = last.inputs
+    softmax, nodes = _softmax(weights, last)
+    if softmax is None or softmax.inputs[0] is None or v is None or weights is None:
+        return
+    known = (facts.dims(x) for x in (softmax.inputs[0], weights, node.outputs[0]))
+    found, whole, heads = known
     axis = softmax.attributes.get_int("axis", -1)
-    if sizes is None or len(sizes) != 4 or axis not in (-1, 3):
-        return None
-    scores = _Affine(facts, node, sizes).read(softmax.inputs[0])
+    if found is None or whole is None or heads is None:
+        return
+    if axis not in (-1, len(found) - 1) or not _equal(found[-2:], whole[-2:]):
+        return
+    sizes = (*heads[:2], *found[-2:])
+    scores = _Affine(facts, last, sizes).read(softmax.inputs[0])
     if scores is None or scores.product is None:
-        return None
+        return
     try:
-        made = _Writer(facts, node, scores, sizes).attention(v)
+        made = _Writer(facts, last, scores, sizes).attention(v)
     except CannotWrite:
-        return None
-    if made is None:
-        return None
-    inner = dict.fromkeys([*nodes, softmax, *scores.nodes])
+        return
+    inner = dict.fromkeys([node, *nodes, softmax, *scores.nodes])
     scale = made[-1].attributes["scale"]
     evidence = f"{len(inner)} nodes are softmax({scale} q k^T + masks) v"
-    is_open = len(nodes) == 1 and scores.keeps not in ([], [True])
-    return Attention(tuple(inner), tuple(made), evidence, is_open)
+    guarded = any(n.op_type == "Where" for n in nodes)
+    is_open = not guarded and scores.keeps not in ([], [True])
+    name = OPEN if is_open else "attention"
+    yield Recognition(name, tuple(inner), tuple(made), evidence)
+
+
+def _product(node: ir.Node, facts: Facts) -> ir.Node | None:
+    """The product that a node is, or that it sees as heads: batches are told apart from
+    these, or heads put together that share their keys."""
+    last = node
+    if node.op_type == "Reshape" and node.inputs[0] is not None and not node.domain:
+        last = node.inputs[0].producer() or node
+    given, made = (facts.dims(n.outputs[0]) for n in (last, node))
+    if last.op_type != "MatMul" or last.domain or last.graph is not node.graph:
+        return None
+    if given is None or made is None or len(made) != 4:
+        return None
+    same_axes = last is node if len(given) == 4 else _equal(given[-2:], made[-2:])
+    return last if same_axes and _heads_of(given, made[:2]) else None
+
+
+def _heads_of(dims: Dims, heads: Dims) -> bool:
+    """Whether all axes but two are batches and heads, in the order that these have."""
+    return len(dims) > 2 and _equal((product(dims[:-2]),), (product(heads),))
 
 
 def _softmax(
@@ -112,6 +133,10 @@ def _softmax(
 ) -> tuple[ir.Node | None, list[ir.Node]]:
     """What computes weights, and the nodes behind it; it may be guarded against NaN."""
     nodes = [root]
+    seen = _producer(weights, root, "Reshape")
+    if seen is not None:
+        nodes.append(seen)
+        weights = seen.inputs[0]
     node = _producer(weights, root, "Where")
     if node is not None:
         asked = _producer(node.inputs[0], root, "IsNaN")
@@ -166,15 +191,27 @@ class _Affine:
         return None
 
     def _whole(self, value: ir.Value) -> bool:
-        """Whether a value has the sizes of the scores."""
-        dims = self._facts.dims(value)
-        return dims is not None and _fit(dims, self._sizes, exactly=True)
+        """Whether a value has the sizes of the scores, or is seen so."""
+        dims, sizes = self._facts.dims(value), self._sizes
+        return (
+            dims is not None
+            and _heads_of(dims, sizes[:2])
+            and _fit(dims[-2:], sizes[2:], exactly=True)
+        )
 
     def _step(self, node: ir.Node, found: _Scores) -> ir.Value | None:
         a, b = (*node.inputs, None)[:2]
+        if node.op_type == "Reshape":
+            sizes, made = (self._facts.dims(x) for x in (a, node.outputs[0]) if x)
+            return a if sizes and made and _equal(sizes[-2:], made[-2:]) else None
+        if node.op_type == "Neg":
+            found.factor = -found.factor
+            return a
         if node.op_type in ("Mul", "Div"):
             for inner, number in ((a, _number(b)), (b, _number(a))):
-                if number is None or not number > 0 or (inner is b and _divides(node)):
+                if not number or not math.isfinite(number):
+                    continue
+                if inner is b and _divides(node):
                     continue
                 found.factor *= 1 / number if _divides(node) else number
                 return inner
@@ -189,7 +226,9 @@ class _Affine:
         return self._choice(node, found) if node.op_type == "Where" else None
 
     def _add(self, found: _Scores, mask: ir.Value, factor: float) -> None:
-        found.masks.append((mask, factor))
+        stage = self._facts.dims(found.nodes[-1].outputs[0])
+        assert stage is not None
+        found.masks.append((mask, factor, stage))
         if _is_finite(mask):
             return
         array, node = self._facts.array(mask), _producer(mask, self._root, "Where")
@@ -221,7 +260,8 @@ class _Affine:
         """A condition keeps scores or puts minus infinity: so it adds 0 or that."""
         condition, *branches = node.inputs
         dims = None if condition is None else self._facts.dims(condition)
-        if dims is None:
+        stage = self._facts.dims(node.outputs[0])
+        if dims is None or stage is None or found.factor < 0:
             return None
         for kept, inner in enumerate(branches):
             low = _number(branches[1 - kept])
@@ -235,7 +275,7 @@ class _Affine:
                 found.keeps.append(self._keeps(condition, kept == 0))
             added = [NewConstant(np.array(x, dtype.numpy())) for x in (0.0, low)]
             chosen = Draft("Where", [condition, added[kept], added[1 - kept]])
-            found.chosen.append((chosen, dims))
+            found.chosen.append((chosen, dims, stage))
             return inner
         return None
 
@@ -246,7 +286,7 @@ class _Affine:
             inner, seen = waiting.pop(0), seen + 1
             if inner is None or not self._whole(inner):
                 continue
-            ops = ("MatMul", "Mul", "Div", "Add", "Sub", "Where")
+            ops = ("MatMul", "Mul", "Div", "Add", "Sub", "Where", "Neg", "Reshape")
             node = _producer(inner, self._root, *ops)
             if node is None:
                 continue
@@ -290,7 +330,8 @@ def _divides(node: ir.Node) -> bool:
 def _fit(dims: Sequence[object], sizes: Dims, exactly: bool = False) -> bool:
     """Whether a tensor has these sizes, or 1 in the place of one; they meet here."""
     return len(dims) == len(sizes) and all(
-        agrees(a, b) or (not exactly and a == 1)
+        (a == b if isinstance(a, int) and isinstance(b, int) else agrees(a, b))
+        or (not exactly and a == 1)
         for a, b in zip(dims, sizes, strict=True)
     )
 
@@ -311,73 +352,82 @@ class _Writer:
         self._facts, self._root = facts, root
         self._scores, self._sizes = scores, sizes
         self.drafts: list[Draft] = []
+        self._shared: list[Dim] = []  # how many heads keys and values have, if fewer
 
-    def attention(self, v: ir.Value) -> list[Draft] | None:
-        """Drafts, Attention last; None where its operands don't fit."""
+    def attention(self, v: ir.Value) -> list[Draft]:
+        """Drafts, Attention last. Raises CannotWrite where its operands don't fit."""
         assert self._scores.product is not None
         q, k = self._scores.product.inputs
-        operands = [None if x is None else self._facts.dims(x) for x in (q, k, v)]
-        if q is None or k is None or any(d is None or len(d) != 4 for d in operands):
-            return None
-        of_q, of_k, of_v = (d for d in operands if d is not None)
-        b, h, s, t = self._sizes
-        d, e = of_q[3], of_v[3]
-        expected = ((of_q, (b, h, s, d)), (of_k, (b, h, d, t)), (of_v, (b, h, t, e)))
-        if not all(_fit(found, wanted, exactly=True) for found, wanted in expected):
-            return None
-        queries, keys = self.unscaled(q), self._turned(k)
+        sizes = [None if x is None else self._facts.dims(x) for x in (q, v)]
+        if q is None or k is None or not all(sizes):
+            raise CannotWrite("operands of unknown sizes")
+        _, _, s, t = self._sizes
+        d, e = (dims[-1] for dims in sizes if dims)
+        queries, fewer = self._heads(q, (s, d)), [*self._shared]
+        keys, values = self._turned(k, (t, d)), self._heads(v, (t, e), scaled=False)
+        if fewer or self._shared not in ([], self._shared[:1] * 2):
+            raise CannotWrite("heads that share keys without values, or these alone")
         scale = self.scale(d)
-        mask = self._mask()
-        if scale is None or mask is False:
-            return None
-        inputs = [queries, keys, v, *([] if mask is None else [mask])]
-        self.drafts.append(Draft("Attention", inputs, {"scale": scale}))  # type: ignore[arg-type]
+        inputs = [queries, keys, values, *self._mask()]
+        self.drafts.append(Draft("Attention", inputs, {"scale": scale}))
         return self.drafts
 
-    def scale(self, d: object) -> float | None:
+    def scale(self, d: object) -> float:
         """The factor; what is 1 / sqrt(d) but for its rounding is just that.
 
-        None where an attribute can't have it.
+        Raises CannotWrite where an attribute can't have it.
         """
         scale = self._scores.factor
         if not _fits_attribute(scale, self._root.outputs[0]):
-            return None
+            raise CannotWrite("a scale that no attribute has")
         if isinstance(d, int) and d > 0:
             usual = 1 / math.sqrt(d)
             scale = usual if abs(scale / usual - 1) < 1e-6 else scale
         return scale
 
-    def _turned(self, value: ir.Value) -> Input:
+    def _turned(self, value: ir.Value, sizes: Dims) -> Input:
         """Keys from [b, h, d, t]; torch's exporter turns them as [b h, t, d]."""
-        value = self._bare(value)
-        last = _producer(value, self._root, "Reshape")
-        inner = None if last is None else last.inputs[0]
+        bare = self._bare(value)
+        last = _producer(bare, self._root, "Reshape")
+        inner = bare if last is None else last.inputs[0]
         turn = _producer(inner, self._root, "Transpose")
         flat = None if turn is None else turn.inputs[0]
-        if last is not None and turn is not None and flat is not None:
-            sizes, dims = self._facts.dims(value), self._facts.dims(flat)
-            swaps = list(turn.attributes.get_ints("perm") or ()) == [0, 2, 1]
-            if swaps and sizes is not None and dims is not None:
-                b, h, d, t = sizes
-                if _equal(dims[1:], (t, d)):
-                    self._scores.nodes += [last, turn]
-                    whole = self._whole_again(flat, (b, h, t, d))
-                    if whole is not None:
-                        return self.unscaled(whole)
-                    parameters = {"shape": (b, h, t, d)}
-                    return self._add(WORDS["Reshape"].write([flat], parameters))
+        dims = None if flat is None else self._facts.dims(flat)
+        if turn is not None and flat is not None and dims and len(dims) in (3, 5):
+            order = [*range(len(dims) - 2), len(dims) - 1, len(dims) - 2]
+            of_heads = len(dims) == 3 or last is None
+            swaps = list(turn.attributes.get_ints("perm") or ()) == order
+            if swaps and of_heads and _equal(dims[-2:], sizes):
+                self._scores.nodes += [turn] if last is None else [last, turn]
+                return self._heads(flat, sizes)
         turned = {"perm": [0, 1, 3, 2]}
-        return self._add(Draft("Transpose", [self.unscaled(value)], turned))
+        return self._add(Draft("Transpose", [self._heads(bare, sizes[::-1])], turned))
 
-    def _whole_again(self, flat: ir.Value, sizes: Dims) -> ir.Value | None:
-        """What was brought from these sizes to [b h, t, d], if anything was."""
-        node = _producer(flat, self._root, "Reshape")
-        value = None if node is None else node.inputs[0]
-        dims = None if value is None else self._facts.dims(value)
-        if node is None or dims is None or not _equal(dims, sizes):
-            return None
+    def _heads(self, value: ir.Value, tail: Dims, scaled: bool = True) -> Input:
+        """Queries, keys or values by heads; those whose numbers the factor takes in
+        without these. Raises CannotWrite where they are others."""
+        bare = self.unscaled if scaled else lambda x: x
+        dims, heads = self._facts.dims(value), self._sizes[:2]
+        if dims is None or not _fit(dims[-2:], tail, exactly=True):
+            raise CannotWrite("sizes that don't meet")
+        if len(dims) == 5 and dims[2] == 1 and heads[1] != dims[1]:
+            heads = (heads[0], dims[1])
+            self._shared.append(dims[1])
+        if not _heads_of(dims, heads):
+            raise CannotWrite("other heads")
+        if _equal(dims[:-2], heads):
+            return bare(value)
+        value, sizes = self._bare(value) if scaled else value, (*heads, *tail)
+        node = _producer(value, self._root, "Reshape", "Unsqueeze")
+        inner = None if node is None else node.inputs[0]
+        given = None if inner is None else self._facts.dims(inner)
+        if node is None or inner is None or given is None or not _equal(given, sizes):
+            return self._reshaped(bare(value), sizes)
         self._scores.nodes.append(node)
-        return value
+        return bare(inner)
+
+    def _reshaped(self, x: Input, sizes: Dims) -> Output:
+        return self._add(WORDS["Reshape"].write([x], {"shape": sizes}))
 
     def _add(self, draft: Draft) -> Output:
         self.drafts.append(draft)
@@ -432,30 +482,50 @@ class _Writer:
                 return inner
         return None
 
-    def _mask(self) -> Input | bool:
-        """The sum of the masks, None if there is none, False if it doesn't fit."""
+    def _mask(self) -> list[Input]:
+        """The sum of the masks, if any. Raises CannotWrite if it doesn't fit."""
         terms: list[tuple[Input, Dims]] = []
-        for value, number in self._scores.masks:
+        for value, number, stage in self._scores.masks:
             dims = self._facts.dims(value)
             if dims is None or value.dtype is not self._root.outputs[0].dtype:
-                return False
-            terms.append((self._times(value, number), dims))
-        for draft, dims in self._scores.chosen:
-            terms.append((self._add(draft), dims))
+                raise CannotWrite("a mask of another type")
+            terms.append(self._by_heads(self._times(value, number), dims, stage))
+        for draft, dims, stage in self._scores.chosen:
+            terms.append(self._by_heads(self._add(draft), dims, stage))
         if not terms:
-            return None
+            return []
         full = [(1,) * (4 - len(dims)) + tuple(dims) for _, dims in terms]
         fits = all(_fit(dims, self._sizes) for dims in full)
         # One entry for all keys is added to each of them, which changes nothing.
         if not fits or not any(agrees(dims[3], self._sizes[3]) for dims in full):
-            return False
+            raise CannotWrite("a mask of other sizes")
         total = terms[0][0]
         for other, _ in terms[1:]:
             total = self._add(Draft("Add", [total, other]))
         missing = 4 - max(len(dims) for _, dims in terms)
         if missing:
             total = self._of_more_axes(total, ints(range(missing)))
-        return total
+        return [total]
+
+    def _by_heads(self, mask: Input, dims: Dims, stage: Dims) -> tuple[Input, Dims]:
+        """A mask with its sizes, as it is beside scores of four axes."""
+        if len(dims) < 3 or _equal(stage[:-2], self._sizes[:2]):
+            return mask, dims
+        lead = ((1,) * (len(stage) - len(dims)) + dims)[:-2]
+        for cut in range(len(lead) + 1):
+            parts = [(x[:cut], x[cut:]) for x in (lead, stage[:-2])]
+            if _equal(tuple(map(product, parts[1])), self._sizes[:2]):
+                break
+        else:  # batches and heads are one axis
+            parts = [((), x) for x in (lead, stage[:-2])]
+        if _equal(lead, stage[:-2]):
+            heads = self._sizes[:2]
+        elif all(_equal(a, b) or {*a} <= {1} for a, b in zip(*parts, strict=True)):
+            heads = tuple(map(product, parts[0]))
+        else:
+            raise CannotWrite("a mask of some of the heads")
+        sizes = (*heads, *dims[-2:])
+        return self._reshaped(mask, sizes), sizes
 
     def _of_more_axes(self, mask: Input, axes: Input) -> Input:
         """A mask with axes more; what chooses between numbers by place has them before
@@ -485,25 +555,28 @@ def _fits_attribute(scale: float, value: ir.Value) -> bool:
     return 0 < scale < math.inf and (not double or float(np.float32(scale)) == scale)
 
 
-def rescaled(node: ir.Node, facts: Facts) -> Attention | None:
+def rescaled(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
     """Attention with numbers that queries or keys are multiplied by in its scale."""
+    facts = around.facts
     given = {name: a.value for name, a in node.attributes.items()}
     if node.op_type != "Attention" or node.domain or "scale" not in given:
-        return None
+        return
     q, k, *others = node.inputs
     if q is None or k is None:
-        return None
+        return
     scores = _Scores(factor=float(given["scale"]), nodes=[node])
     writer = _Writer(facts, node, scores, ())
     inputs: list[Input] = [writer.unscaled(q), writer.unscaled(k), *others]
     if len(scores.nodes) == 1:
-        return None
-    scale = writer.scale(_head_size(node, facts))
-    if scale is None:
-        return None
+        return
+    try:
+        scale = writer.scale(_head_size(node, facts))
+    except CannotWrite:
+        return
     writer.drafts.append(Draft("Attention", inputs, {**given, "scale": scale}))
     evidence = f"queries and keys times numbers: the scale is {scale}"
-    return Attention(tuple(scores.nodes), tuple(writer.drafts), evidence)
+    nodes, drafts = tuple(scores.nodes), tuple(writer.drafts)
+    yield Recognition("attention_rescaled", nodes, drafts, evidence)
 
 
 def _head_size(node: ir.Node, facts: Facts) -> object:
@@ -515,21 +588,22 @@ def _head_size(node: ir.Node, facts: Facts) -> object:
     return sizes[-1] // heads if heads and isinstance(sizes[-1], int) else None
 
 
-def shared_heads(
-    node: ir.Node, facts: Facts
-) -> tuple[tuple[ir.Node, ...], Draft] | None:
+def shared_heads(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
     """Attention whose keys and values are copied for several heads of queries each."""
+    facts = around.facts
     if node.op_type != "Attention" or node.domain or len(node.inputs) < 3:
-        return None
+        return
     k, v = (_repeated(x, node, facts) for x in node.inputs[1:3])
     if k is None or v is None:
-        return None
+        return
     heads = [facts.dims(x[0]) for x in (k, v)]
     if heads[0] is None or heads[1] is None or heads[0][1] != heads[1][1]:
-        return None
+        return
     inputs: list[Input] = [node.inputs[0], k[0], v[0], *node.inputs[3:]]
     given = {name: a.value for name, a in node.attributes.items()}
-    return (node, *k[1], *v[1]), Draft("Attention", inputs, given)
+    drafts = (Draft("Attention", inputs, given),)
+    evidence = "keys and values are copied, head by head"
+    yield Recognition("attention_grouped", (node, *k[1], *v[1]), drafts, evidence)
 
 
 def _repeated(

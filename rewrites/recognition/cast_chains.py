@@ -6,9 +6,14 @@ was, so the second is a cast of that; and one back to the first type gives it ag
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import onnx_ir as ir
+
+from ..language.operators.read_write import Draft
+from .recognition import Recognition
+from .regions import Neighbourhoods
 
 STATEMENT = "the cast of a cast that loses nothing"
 
@@ -69,18 +74,21 @@ def is_one_cast(first: str, second: str, third: str) -> bool:
     return first == third or third == "BOOL" or target.is_float or target.holds(source)
 
 
-def cast_of_cast(node: ir.Node) -> tuple[ir.Value, tuple[ir.Node, ...], int] | None:
-    """What is cast in two steps, by which nodes, and to which type at last."""
+def cast_of_cast(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
+    """What is cast in two steps."""
     if node.op_type != "Cast" or node.domain or node.inputs[0] is None:
-        return None
+        return
     inner = node.inputs[0].producer()
     if inner is None or inner.op_type != "Cast" or inner.domain:
-        return None
+        return
     source = inner.inputs[0]
     if source is None or source.dtype is None or inner.graph is not node.graph:
-        return None
+        return
     to = [n.attributes["to"].as_int() for n in (inner, node)]
     names = [ir.DataType(t).name for t in to]
-    if not is_one_cast(source.dtype.name, *names):
-        return None
-    return source, (node, inner), to[1]
+    if is_one_cast(source.dtype.name, *names):
+        drafts = (Draft("Cast", [source], {"to": to[1]}),)
+        evidence = f"{inner.name} loses nothing of {source.name}"
+        gone = source.dtype == to[1]
+        found = () if gone else drafts
+        yield Recognition("cast_of_cast", (node, inner), found, evidence, source)

@@ -267,10 +267,14 @@ def _total_of_product(d: Any, p: Parameters, first: Any, *others: Any) -> Any:
 # Along rows; all but the two of Softmax leave a size of 1 of each. Only `Rows`
 # (normalised_sums.py) has them.
 REDUCTIONS: dict[str, Meaning] = {
-    "ReduceMean": lambda d, p, x: d.mean(x),
+    **dict.fromkeys(
+        ("ReduceMean", "GlobalAveragePool", "AveragePool"),
+        _plain(lambda d, x: d.mean(x)),
+    ),
     "ReduceSum": lambda d, p, x: d.total(x),
     "ReduceMax": lambda d, p, x: d.largest(x),
     "ReduceSumSquare": lambda d, p, x: d.total(d.mul(x, x)),
+    "ReduceL1": lambda d, p, x: d.total(d.positive(x)),
     "ReduceL2": lambda d, p, x: d.sqrt(d.total(d.mul(x, x))),
     "ReduceLogSumExp": lambda d, p, x: d.log(d.total(d.exp(x))),
     **dict.fromkeys(("Einsum", "MatMul"), _total_of_product),  # those that are sums

@@ -20,21 +20,13 @@ import onnx_ir as ir
 from ...analysis.graph.dims import Dim, Dims, ones, product, quotient, same
 from ..language.facts import Facts
 from ..language.operators.read_write import WORDS, CannotWrite, Draft, Input, Output
+from .recognition import Recognition
+from .regions import Neighbourhoods
 
 STATEMENT = "Reshapes and Transposes in a row = half as many that move the same"
 _REGROUP = frozenset({"Reshape", "Flatten"})
 MOVEMENTS = _REGROUP | {"Squeeze", "Unsqueeze", "Transpose"}
 _MOST = 8  # in a row
-
-
-@dataclass(frozen=True)
-class Moved:
-    """A row of movements of `source`, and what does the same."""
-
-    source: ir.Value
-    nodes: tuple[ir.Node, ...]
-    drafts: tuple[Draft, ...]
-    result: Input
 
 
 @dataclass(eq=False)
@@ -56,7 +48,7 @@ _Axes = list[list[_Factor]]  # outermost first
 _Step = Dims | list[int]  # a shape, or a permutation
 
 
-def movement_chains(node: ir.Node, facts: Facts) -> Iterator[Moved]:
+def movement_chains(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
     """What the movements that end at a node come to: nothing, or the longest row
     first."""
     if not _moves(node):
@@ -73,7 +65,7 @@ def movement_chains(node: ir.Node, facts: Facts) -> Iterator[Moved]:
             shared = min(shared, len(row))
         row.append(above)
     for count in (1, *range(len(row), 1, -1)):
-        found = _shortest(row[:count], facts)
+        found = _shortest(row[:count], around.facts)
         if found is not None and count <= shared:
             yield found
 
@@ -86,7 +78,7 @@ def _moves(node: ir.Node) -> bool:
     return axes is None or axes.shape is None or axes.shape != (0,)
 
 
-def _shortest(row: list[ir.Node], facts: Facts) -> Moved | None:
+def _shortest(row: list[ir.Node], facts: Facts) -> Recognition | None:
     source, root = row[-1].inputs[0], row[0].outputs[0]
     sizes, wanted = (None if x is None else facts.dims(x) for x in (source, root))
     if source is None or sizes is None or wanted is None:
@@ -102,12 +94,13 @@ def _shortest(row: list[ir.Node], facts: Facts) -> Moved | None:
         else:
             steps = _steps(axes, axes if after is None else after, sizes, wanted)
         plain = _REGROUP.isdisjoint(node.op_type for node in row)
-        drafts, result = _written(source, steps, sizes, plain)
+        drafts = _written(source, steps, sizes, plain)
     except CannotWrite:
         return None
     if len(drafts) > len(row) // 2:
         return None
-    return Moved(source, tuple(row), tuple(drafts), result)
+    evidence = f"each element of {source.name} comes to the same place"
+    return Recognition("movement_chain", tuple(row), tuple(drafts), evidence, source)
 
 
 def _leaves(axes: _Axes) -> _Axes:
@@ -249,7 +242,7 @@ def _order(blocks: _Axes, after: _Axes) -> list[int]:
 
 def _written(
     source: ir.Value, steps: list[_Step], sizes: Dims, plain: bool
-) -> tuple[list[Draft], Input]:
+) -> list[Draft]:
     drafts: list[Draft] = []
     result: Input = source
     for step in steps:
@@ -261,7 +254,7 @@ def _written(
             sizes = step
         drafts.append(draft)
         result = Output(draft)
-    return drafts, result
+    return drafts
 
 
 def _reshaped(x: Input, shape: Dims, sizes: Dims, plain: bool) -> Draft:

@@ -139,8 +139,26 @@ class Rows(Operators):
         """max(a, b), of numbers that are the same along the row."""
         if any(self._varies(m) for q in (a, b) for p in (q.above, q.below) for m in p):
             raise Beyond("a condition on rows")
+        for least, sum_ in ((a, b), (b, a)):
+            number = self.algebra.number_of(least)
+            if number is not None and number <= 1 and self._is_over_1(sum_):
+                return sum_
         keys = sorted((self.key(q.above), self.key(q.below)) for q in (a, b))
         return self.algebra.single(self.algebra.atom("larger", *keys))
+
+    def _is_over_1(self, a: Quotient) -> bool:
+        """Whether it is the sum of exp(x - largest x), of which one is 1."""
+        shifted = self.sub(self.operand, self.largest(self.operand))
+        return self.algebra.same(a, self.total(self.exp(shifted)))
+
+    def positive(self, a: Quotient) -> Quotient:
+        """What is a sum of exponentials, whose absolute value it is."""
+        names = self.algebra.names
+        for p in (a.above, a.below):
+            atoms = {atom for monomial in p for atom, _ in monomial}
+            if min(p.values()) <= 0 or any(names[k][0] != "exp" for k in atoms):
+                raise Beyond("an absolute value")
+        return a
 
     def negated(self, asked: Any) -> Any:
         """No other condition than less."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
 from ..language.exactness import Exactness
-from ..language.operators.read_write import WORDS, Draft, Input, NewConstant, Output
+from ..language.operators.read_write import WORDS, Draft, Input, NewConstant
 from .attention import OPEN, attention, rescaled, shared_heads
 from .attention import STATEMENTS as ATTENTION_STATEMENTS
 from .cast_chains import STATEMENT as CAST_STATEMENT
@@ -21,6 +20,7 @@ from .movement_chains import MOVEMENTS, movement_chains
 from .movement_chains import STATEMENT as MOVEMENT_STATEMENT
 from .normalised_sums import STATEMENTS as ROW_STATEMENTS
 from .normalised_sums import normalised_sum
+from .recognition import Recognition
 from .regions import Neighbourhoods, Region, regions
 from .scalar_functions import FUNCTIONS, Found, scalar_function
 
@@ -44,23 +44,6 @@ CLASSES = {
 }
 
 
-@dataclass(frozen=True)
-class Recognition:
-    """Nodes that compute `root`, the drafts that do the same, and the reason."""
-
-    name: str
-    root: ir.Value
-    nodes: tuple[ir.Node, ...]
-    drafts: tuple[Draft, ...]
-    result: Input
-    evidence: str  # what was found to be equal
-
-    @property
-    def exactness(self) -> Exactness:
-        """The class of its kind."""
-        return CLASSES[self.name]
-
-
 def recognitions(
     node: ir.Node, around: Neighbourhoods, wanted: Collection[str]
 ) -> Iterator[Recognition]:
@@ -76,53 +59,6 @@ def recognitions(
                     yield found
 
 
-def _casts(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
-    chain = cast_of_cast(node)
-    if chain is not None:
-        yield _of_casts(node, *chain)
-
-
-def _movements(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
-    for row in movement_chains(node, around.facts):
-        evidence = f"each element of {row.source.name} comes to the same place"
-        yield Recognition(
-            "movement_chain",
-            node.outputs[0],
-            row.nodes,
-            row.drafts,
-            row.result,
-            evidence,
-        )
-
-
-def _groups(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
-    groups = group_norm(node, around.facts)
-    if groups is not None:
-        x, nodes, draft = groups
-        evidence = f"{nodes[1].name} normalises groups of {x.name}"
-        yield _recognition("group_norm", node.outputs[0], nodes, (draft,), evidence)
-
-
-def _attention(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
-    for name, recognised in (
-        ("attention", attention),
-        ("attention_rescaled", rescaled),
-    ):
-        whole = recognised(node, around.facts)
-        if whole is not None:
-            root, name = node.outputs[0], OPEN if whole.is_open else name
-            yield _recognition(name, root, whole.nodes, whole.drafts, whole.evidence)
-
-
-def _heads(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
-    shared = shared_heads(node, around.facts)
-    if shared is not None:
-        nodes, draft = shared
-        evidence = "keys and values are copied, head by head"
-        root = node.outputs[0]
-        yield _recognition("attention_grouped", root, nodes, (draft,), evidence)
-
-
 def _functions(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
     """Functions of one value's elements, and of its rows."""
     found = sorted(regions(node, around), key=lambda r: (_left(r), -len(r.nodes)))
@@ -136,8 +72,7 @@ def _functions(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
             row = normalised_sum(region, places, around.facts)
             if row is not None:
                 evidence = f"{_steps(region.term)} has the normal form of {row.text}"
-                root, nodes = region.root, region.nodes
-                yield _recognition(row.name, root, nodes, row.drafts, evidence)
+                yield Recognition(row.name, region.nodes, row.drafts, evidence)
         elif not region.constants:
             function = scalar_function(region.term, places)
             if function is not None:
@@ -148,11 +83,12 @@ _Recognising = Callable[[ir.Node, Neighbourhoods], Iterator[Recognition]]
 
 # What is recognised, at which operators, and how.
 _WAYS: tuple[tuple[Collection[str], Collection[str], _Recognising], ...] = (
-    (("cast_of_cast",), ("Cast",), _casts),
-    (("movement_chain",), MOVEMENTS, _movements),
-    (("group_norm",), ("Reshape",), _groups),
-    (("attention", OPEN, "attention_rescaled"), ("MatMul", "Attention"), _attention),
-    (("attention_grouped",), ("Attention",), _heads),
+    (("cast_of_cast",), ("Cast",), cast_of_cast),
+    (("movement_chain",), MOVEMENTS, movement_chains),
+    (("group_norm", "layer_norm"), ("Reshape",), group_norm),
+    (("attention", OPEN), ("MatMul", "Reshape"), attention),
+    (("attention_rescaled",), ("Attention",), rescaled),
+    (("attention_grouped",), ("Attention",), shared_heads),
     ((*ROW_STATEMENTS, *(f.name for f in FUNCTIONS)), MEANINGS, _functions),
 )
 _RECOGNISED = {
@@ -186,28 +122,7 @@ def _of_scalar(region: Region, found: Found) -> Recognition:
         else word.write(inputs, parameters)
     )
     evidence = _equation(region.term, found)
-    return _recognition(function.name, region.root, region.nodes, (draft,), evidence)
-
-
-def _recognition(
-    name: str,
-    root: ir.Value,
-    nodes: tuple[ir.Node, ...],
-    drafts: tuple[Draft, ...],
-    evidence: str,
-) -> Recognition:
-    return Recognition(name, root, nodes, drafts, Output(drafts[-1]), evidence)
-
-
-def _of_casts(
-    node: ir.Node, source: ir.Value, nodes: tuple[ir.Node, ...], to: int
-) -> Recognition:
-    evidence = f"{nodes[1].name} loses nothing of {source.name}"
-    root = node.outputs[0]
-    if source.dtype == to:
-        return Recognition("cast_of_cast", root, nodes, (), source, evidence)
-    draft = Draft("Cast", [source], {"to": to})
-    return Recognition("cast_of_cast", root, nodes, (draft,), Output(draft), evidence)
+    return Recognition(function.name, region.nodes, (draft,), evidence)
 
 
 def _equation(term: Term, found: Found) -> str:

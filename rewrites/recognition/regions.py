@@ -231,9 +231,21 @@ def _read(node: ir.Node, facts: Facts) -> Reading | None:
         read = reading(node, facts)
     except NoReading:
         return None
+    if node.op_type in ("GlobalAveragePool", "AveragePool"):
+        return _mean_of_image(read, facts)
     return (
         read if node.op_type != "Cast" or read.parameters["source"] == "BOOL" else None
     )
+
+
+def _mean_of_image(read: Reading, facts: Facts) -> Reading | None:
+    """A mean over all axes of an image, or in one window over all of it."""
+    x, given = read.inputs[0], read.parameters
+    dims = () if x is None else facts.dims(x) or ()
+    if given and (given["kernel"][2:] != dims[2:] or any(given["low"] + given["high"])):
+        return None
+    axes = frozenset(range(2, len(dims)))
+    return Reading((x,), {"axes": axes, "keepdims": 1}) if axes else None
 
 
 def _row_sum(node: ir.Node, facts: Facts) -> Reading | None:

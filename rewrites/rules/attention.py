@@ -6,7 +6,6 @@ import numpy as np
 
 from ..language.operators.attention import Attention
 from ..language.rule import Law, Rule, rule
-from . import attention_operands
 
 
 def _causal(batched: bool) -> Rule:
@@ -37,6 +36,3 @@ def _causal(batched: bool) -> Rule:
 
 # Applied last: attention takes in the rest of its mask first.
 CAUSAL = [_causal(False), _causal(True)]
-
-
-RULES: list[Rule] = [*attention_operands.RULES]

@@ -29,7 +29,6 @@ from . import (
     matmul,
     movement,
     normalization,
-    packing,
     pad,
     pooling,
     quantization,
@@ -67,7 +66,6 @@ PHASES = (
         casts.RULES,
         movement.RULES,
         reshape.RULES,
-        packing.RULES,
         slices.RULES,
         concat.RULES,
         gather.RULES,
@@ -83,7 +81,6 @@ PHASES = (
         "Whole layers are recognised while their parts still stand as exported.",
         activations.RULES,
         normalization.RULES,
-        attention.RULES,
     ),
     _phase(
         "fuse",

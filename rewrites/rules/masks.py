@@ -9,8 +9,15 @@ from ..language.operators.elementwise import Add, And, Where
 from ..language.operators.movement import Expand
 from ..language.pattern import Term
 from ..language.rule import Law, Rule, rule
-from ..language.terms import sizes_of
-from .attention_operands import fits_scores
+from ..language.terms import IntLike, eq, sizes_of
+
+
+def fits_scores(law: Law, mask: Term, scores: tuple[IntLike, ...]) -> None:
+    """Attention takes a mask that doesn't enlarge the scores."""
+    for axis, size in enumerate(scores[:3]):
+        fits = eq(mask.dim(axis), 1) | eq(mask.dim(axis), size)
+        law.require(fits, "the mask enlarges the scores")
+    law.require(eq(mask.dim(3), scores[3]), "one entry of the mask for all keys")
 
 
 # Where the numbers stand in two of the three samples' axes.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from random import Random
 
@@ -281,3 +282,145 @@ def test_softmax_without_a_result_is_none_where_the_file_is_followed(
         spelled = "Softmax" in [node.op_type for node in found.graph]
         assert spelled == (is_open and level == 0)
         assert ("attention_open" in applied) == (is_open and level == 1)
+
+
+FOLDED = {
+    "heads in one axis with batches": """
+        a = Reshape (q, <int64[3] {6, 4, 8}>) b = Reshape (k, <int64[3] {6, 5, 8}>)
+        t = Transpose <perm = [0, 2, 1]> (b) p = MatMul (a, t)
+        s = Mul (p, <float {0.25}>) w = Softmax (s)
+        c = Reshape (v, <int64[3] {6, 5, 8}>) o = MatMul (w, c)
+        y = Reshape (o, <int64[4] {2, 3, 4, 8}>)""",
+    "a mask where heads are apart": """
+        a = Reshape (q, <int64[3] {6, 4, 8}>) b = Reshape (k, <int64[3] {6, 5, 8}>)
+        t = Transpose <perm = [0, 2, 1]> (b) p = MatMul (a, t)
+        r = Reshape (p, <int64[4] {2, 3, 4, 5}>) s = Add (r, m)
+        f = Reshape (s, <int64[3] {6, 4, 5}>) w = Softmax (f)
+        c = Reshape (v, <int64[3] {6, 5, 8}>) o = MatMul (w, c)
+        y = Reshape (o, <int64[4] {2, 3, 4, 8}>)""",
+    "a mask of all heads": """
+        a = Reshape (q, <int64[3] {6, 4, 8}>) b = Reshape (k, <int64[3] {6, 5, 8}>)
+        t = Transpose <perm = [0, 2, 1]> (b) p = MatMul (a, t)
+        e = Expand (m, <int64[4] {2, 3, 4, 5}>) g = Reshape (e, <int64[3] {6, 4, 5}>)
+        s = Add (p, g) w = Softmax (s) c = Reshape (v, <int64[3] {6, 5, 8}>)
+        o = MatMul (w, c) y = Reshape (o, <int64[4] {2, 3, 4, 8}>)""",
+    "a mask of shifted windows": """
+        t = Transpose <perm = [0, 1, 3, 2]> (k) p = MatMul (q, t)
+        a = Reshape (p, <int64[5] {1, 2, 3, 4, 5}>)
+        u = Unsqueeze (m, <int64[1] {0}>) s = Add (a, u)
+        f = Reshape (s, <int64[4] {2, 3, 4, 5}>) w = Softmax (f) y = MatMul (w, v)""",
+    "one entry of a mask for all queries of a head": """
+        a = Reshape (q, <int64[3] {6, 4, 8}>) b = Reshape (k, <int64[3] {6, 5, 8}>)
+        t = Transpose <perm = [0, 2, 1]> (b) p = MatMul (a, t)
+        e = Expand (m, <int64[4] {2, 3, 1, 5}>) g = Reshape (e, <int64[3] {6, 1, 5}>)
+        x = Mul (p, <float {0.25}>) s = Add (x, g)
+        r = Reshape (s, <int64[4] {2, 3, 4, 5}>) w = Softmax (r)
+        f = Reshape (w, <int64[3] {6, 4, 5}>) c = Reshape (v, <int64[3] {6, 5, 8}>)
+        o = MatMul (f, c) y = Reshape (o, <int64[4] {2, 3, 4, 8}>)""",
+    "heads that share keys in an axis of their own": """
+        a = Reshape (q, <int64[5] {2, 1, 3, 4, 8}>)
+        b = Slice (k, <int64[1] {0}>, <int64[1] {1}>, <int64[1] {1}>)
+        d = Unsqueeze (b, <int64[1] {2}>) t = Transpose <perm = [0, 1, 2, 4, 3]> (d)
+        p = MatMul (a, t) w = Softmax (p)
+        c = Slice (v, <int64[1] {0}>, <int64[1] {1}>, <int64[1] {1}>)
+        x = Unsqueeze (c, <int64[1] {2}>) o = MatMul (w, x)
+        y = Reshape (o, <int64[4] {2, 3, 4, 8}>)""",
+    "batches and heads that are all heads at last": """
+        t = Transpose <perm = [0, 1, 3, 2]> (k) p = MatMul (q, t)
+        r = Reshape (p, <int64[5] {1, 2, 3, 4, 5}>) w = Softmax (r)
+        o = MatMul (w, v) y = Reshape (o, <int64[4] {1, 6, 4, 8}>)""",
+    "scores that are negated twice": """
+        t = Transpose <perm = [0, 1, 3, 2]> (k) p = MatMul (q, t)
+        s = Mul (p, <float {-0.5}>) n = Neg (s) w = Softmax (n) y = MatMul (w, v)""",
+}
+OTHERS = {
+    "scores that are negated": """
+        t = Transpose <perm = [0, 1, 3, 2]> (k) p = MatMul (q, t) n = Neg (p)
+        w = Softmax (n) y = MatMul (w, v)""",
+    "heads that aren't those of what comes out": """
+        a = Reshape (q, <int64[3] {6, 4, 8}>) b = Reshape (k, <int64[3] {6, 5, 8}>)
+        t = Transpose <perm = [0, 2, 1]> (b) p = MatMul (a, t) w = Softmax (p)
+        c = Reshape (v, <int64[3] {6, 5, 8}>) o = MatMul (w, c)
+        y = Reshape (o, <int64[4] {2, 3, 8, 4}>)""",
+    "a mask by batches that are others at last": """
+        a = Reshape (q, <int64[3] {6, 4, 8}>) b = Reshape (k, <int64[3] {6, 5, 8}>)
+        t = Transpose <perm = [0, 2, 1]> (b) p = MatMul (a, t)
+        r = Reshape (p, <int64[4] {2, 3, 4, 5}>) s = Add (r, m)
+        f = Reshape (s, <int64[3] {6, 4, 5}>) w = Softmax (f)
+        c = Reshape (v, <int64[3] {6, 5, 8}>) o = MatMul (w, c)
+        y = Reshape (o, <int64[4] {3, 2, 4, 8}>)""",
+    "infinity where scores are negated": """
+        t = Transpose <perm = [0, 1, 3, 2]> (k) p = MatMul (q, t)
+        h = Greater (m, <float {0.0}>) s = Where (h, p, <float {-inf}>)
+        n = Mul (s, <float {-1.0}>) z = Neg (n) u = Neg (z) w = Softmax (u)
+        y = MatMul (w, v)""",
+}
+
+
+def with_heads(text: str) -> onnx.ModelProto:
+    """A graph of queries, keys and values of two batches of three heads."""
+    given = "float[2,3,4,8] q, float[2,3,5,8] k, float[2,3,5,8] v, float[2,1,1,5] m"
+    numbers = iter(range(100))
+    constants: list[str] = []
+
+    def named(found: re.Match[str]) -> str:
+        name = f"c{next(numbers)}"
+        constants.append(f"{found[1]} {name} = {found[2]}")
+        return name
+
+    nodes = re.sub(r"<(\w+(?:\[\d+\])?) (\{[^}]*\})>", named, text)
+    head = f"agraph ({given}) => (float[N,M,S,T] y) <{', '.join(constants)}>"
+    model = f'<ir_version: 10, opset_import: ["" : 20]> {head} {{ {nodes} }}'
+    return onnx.parser.parse_model(model)
+
+
+@pytest.mark.parametrize("spelling", FOLDED)
+def test_attention_is_seen_however_its_heads_are_laid_out(spelling: str) -> None:
+    before = with_heads(FOLDED[spelling])
+    model, ops = rewritten(before)
+    assert is_attention(ops)
+    feeds = operands(before, 1)
+    left, right = (
+        ReferenceEvaluator(m).run(None, feeds)[0] for m in (before, ir.to_proto(model))
+    )
+    np.testing.assert_allclose(left, right, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("spelling", OTHERS)
+def test_other_scores_and_heads_are_no_attention(spelling: str) -> None:
+    assert "Attention" not in rewritten(with_heads(OTHERS[spelling]))[1]
+
+
+OPSET = '<ir_version: 10, opset_import: ["" : 20]>'
+POOLED = OPSET + """ g (float[2,5,8] x) => (float[2,5,8] y) <float e = {1e-5}> {
+    m = AveragePool<kernel_shape = [8]>(x)  d = Sub(x, m)  s = Mul(d, d)
+    v = GlobalAveragePool(s)  w = Add(v, e)  r = Sqrt(w)  y = Div(d, r) }"""
+VIEWED = OPSET + """ g (float[2,5,8] x) => (float[2,5,8] y)
+    <int64[3] rows = {10, 1, 8}, int64[3] back = {2, 5, 8},
+     float[1] one = {1}, float[1] zero = {0}> {
+    r = Reshape(x, rows)  n = InstanceNormalization(r, one, zero)
+    y = Reshape(n, back) }"""
+BOUNDED = OPSET + """ g (float[2,5,8] x) => (float[2,5,8] y)
+    <int64[1] last = {-1}, float e = {1e-12}> {
+    m = ReduceMax(x, last)  d = Sub(x, m)  p = Exp(d)  s = ReduceL1(p, last)
+    b = Max(s, e)  y = Div(p, b) }"""
+
+
+def test_rows_are_means_of_windows_over_all_of_them() -> None:
+    assert rewritten(onnx.parser.parse_model(POOLED))[1] == ["LayerNormalization"]
+    fewer = POOLED.replace("[8]>", "[3], pads = [1, 1]>")
+    assert "LayerNormalization" not in rewritten(onnx.parser.parse_model(fewer))[1]
+
+
+def test_rows_are_normalised_as_parts_of_what_is_viewed_otherwise() -> None:
+    assert rewritten(onnx.parser.parse_model(VIEWED))[1] == ["LayerNormalization"]
+    other = VIEWED.replace("{10, 1, 8}", "{20, 1, 4}")
+    assert "LayerNormalization" not in rewritten(onnx.parser.parse_model(other))[1]
+
+
+def test_a_bound_below_the_sum_of_shifted_exponentials_is_none() -> None:
+    """One of them is 1; those that aren't shifted may all be less than the bound."""
+    assert rewritten(onnx.parser.parse_model(BOUNDED))[1] == ["Softmax"]
+    for part, other in (("Exp(d)", "Exp(x)"), ("1e-12", "1.5"), ("Exp(d)", "Tanh(d)")):
+        model = onnx.parser.parse_model(BOUNDED.replace(part, other))
+        assert "Softmax" not in rewritten(model)[1]

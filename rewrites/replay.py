@@ -117,10 +117,11 @@ def replay(
     return len(steps), compared
 
 
+_LISTS = ("before", "results", "after", "evidence")
 _OF_STEP = {
     **dict.fromkeys(("rule", "proof", "phase", "exactness"), str),
     "sweep": int,
-    **dict.fromkeys(("before", "results", "after", "evidence"), list),
+    **dict.fromkeys(_LISTS, list),
     "symbols": dict,
 }
 
@@ -137,6 +138,7 @@ def _check_form(certificate: dict[str, Any]) -> None:
         and all(isinstance(step, dict) for step in steps)
         and all(isinstance(s.get(k), of) for s in steps for k, of in _OF_STEP.items())
         and all(step["results"] for step in steps)
+        and all(isinstance(x, str) for s in steps for k in _LISTS for x in s[k])
     ):
         raise FairhandError("this is no certificate", hint=_VERSION)
 
@@ -199,6 +201,8 @@ def _sweep(
         node = None if value is None else value.producer()
         if node is None:
             raise FairhandError("the certificate names a value that isn't there", where)
+        if step["rule"] not in rewriter.classes:
+            raise FairhandError("that isn't as exact as the certificate says", where)
         standing = _Standing(step, values, rewriter.shapes, where)
         applied = _applied(rewriter, node, step["rule"], rules, where)
         if not isinstance(applied, Application):

@@ -71,6 +71,23 @@ def test_a_corrupted_certificate_is_refused(number: int) -> None:
         replay(model_of(GRAPH), corrupted(CERTIFICATE, number))
 
 
+def test_what_is_less_exact_than_a_certificate_says_is_refused() -> None:
+    """A law of class V, and what was recognised with rounded numbers."""
+    for text in ("b = Relu(x) y = Relu(b)", "b = Sigmoid(x) y = Mul(x, b)"):
+        graph = f"(float[2,5] x) => (float[2,5] y) {{ {text} }}"
+        certificate = {**certified(graph), "exactness": "bitwise"}
+        with pytest.raises(FairhandError, match="isn't as exact as"):
+            replay(model_of(graph), certificate)
+
+
+@pytest.mark.parametrize("key", ["before", "results", "after", "evidence"])
+def test_a_list_of_lists_is_no_certificate(key: str) -> None:
+    certificate = json.loads(json.dumps(CERTIFICATE))
+    certificate["applications"][0][key] = [["a"]]
+    with pytest.raises(FairhandError, match="no certificate"):
+        replay(model_of(GRAPH), certificate)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["characters", "digits_transformer"])
 def test_a_corrupted_package_is_refused(name: str, tmp_path: Path) -> None:

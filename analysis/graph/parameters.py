@@ -14,8 +14,9 @@ _MADE_UP = re.compile(
     r"val_\d|onnx|_output(_|$)|(?<!\.)constant|constant(?!$)|^node_|^.$|lifted_tensor"
     r"|^_(adaptive|cdist|conj|fft|log_softmax|native|reshape|scaled_dot|softmax|to_copy"
     r"|unsafe|upsample|weight_norm)"
-    r"|(^|\.(?=\w+_\d+$))(add|arange|cat|clone|div|expand|full|index|mul|ones|permute|reshape|select"
-    r"|slice|squeeze|stack|sub|transpose|unsqueeze|view|zeros)(_\d+)?$",
+    r"|(^|\.(?=\w+_\d+$))(add|arange|cat|clone|div|expand|index|mul|permute|reshape"
+    r"|select|slice|squeeze|stack|sub|transpose|unsqueeze|view"
+    r"|(new_)?(full|ones|zeros)(_like)?)(_\d+)?$",
     re.IGNORECASE,
 )
 # Exporters name numbers of their own after the module they are used in.

@@ -44,6 +44,7 @@ def test_what_state_dict_has() -> None:
     assert saved("_norm.weight") and saved("_scale") and saved("block.constant")
     assert not saved("_to_copy_1") and not saved("block._tensor_constant0")
     assert not saved("blocks.0.index_3") and not saved("index")
+    assert not saved("zeros_like") and not saved("new_full_2") and saved("full_scale")
     assert not saved("inv", kind="BUFFER", persistent="False")
     computed = ir.Value(name="pad_2")
     computed.meta[COMPUTED] = True  # a result's name

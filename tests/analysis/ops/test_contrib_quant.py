@@ -203,6 +203,11 @@ def test_numbers_half_way_are_rounded_as_onnx_runtime_rounds_them() -> None:
     assert np.abs(found - want).max() < 1e-4
 
 
+def test_no_rows_are_rounded_to_none() -> None:
+    for shape in ((0, 48), (0, 3, 40), (2, 0, 16)):
+        assert rounded_to_int8(torch.empty(shape), 16).shape == shape
+
+
 DRAWN = by_operator(map(known, CASES))
 del DRAWN["QAttention"]  # ONNX Runtime's Attention takes no such masks
 

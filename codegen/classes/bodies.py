@@ -106,7 +106,9 @@ def body_of(
 
     parts = [found for item in call.items if (found := part(item)) is not None]
     members = (m for m in classes.members[call] if m.what not in left)
-    owned = tuple((member.text, _constructor_form(member)) for member in members)
+    owned = tuple(
+        (member.text, _constructor_form(classes, member)) for member in members
+    )
     returned = tuple(numbers[out] for out in call.outputs)
     told = numbers_of(x for x in call.contents() if x not in left)
     return Body((is_chain(call), *parts, *owned, returned), told, numbers)
@@ -201,10 +203,10 @@ def _member_columns(classes: ClassTable, member: Attribute) -> list[Column]:
     return switch + found
 
 
-def _constructor_form(member: Attribute) -> Key:
+def _constructor_form(classes: ClassTable, member: Attribute) -> Key:
     what = member.what
     if isinstance(what, ModuleCall):
-        return ("call",)
+        return "call", id(classes.of[what])
     if isinstance(what, Assignment):
         form = what.lacks or what.form
         assert form is not None
@@ -261,9 +263,7 @@ def repetition(classes: ClassTable, call: ModuleCall) -> Repetition | None:
             return None
         before = members[: len(members) - len(layers)]
         columns = [column for m in before for column in _member_columns(classes, m)]
-        forms = tuple(
-            (id(classes.of.get(m.what)), _constructor_form(m)) for m in before
-        )
+        forms = tuple(_constructor_form(classes, member) for member in before)
         columns += [*counts, *map(Column, layer.parameters, nexts[0])]
         return Repetition(layer, columns, before=forms)
     steps = [_step(column) for column in zip(*rows, strict=True)]
@@ -373,8 +373,8 @@ def repeated_lines(
     size = len(repeated.layer.parameters)
     first, others = given[:size], given[size:]
     if not repeated.stem:
-        made = (classes.construct(repeated.layer, given) for given in (first, others))
-        return [f"nn.Sequential({_in_a_row(before, *made, depth)})"]
+        one, next_one = (classes.construct(repeated.layer, x) for x in (first, others))
+        return [f"nn.Sequential({_in_a_row(before, one, next_one, depth)})"]
     counted = [_counted(*pair) for pair in zip(first, others, strict=True)]
     layer, loop = classes.construct(repeated.layer, counted), f"for i in range({depth})"
     if repeated.is_list:

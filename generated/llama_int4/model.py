@@ -163,7 +163,7 @@ class PackedLinear(nn.Module):
 def rounded_to_int8(x: Tensor, block: int) -> Tensor:
     """Each `block` numbers of the last axis rounded to 127ths of the largest."""
     size = x.shape[-1]
-    blocks = F.pad(x.float(), (0, -size % block)).unflatten(-1, (-1, block))
+    blocks = torch.unflatten(F.pad(x.float(), (0, -size % block)), -1, (-1, block))
     most = blocks.abs().amax(dim=-1, keepdim=True)
     # In this order ONNX Runtime rounds; 127 / most would multiply by 1 / most.
     steps = (blocks * (torch.full_like(most, 127) / most)).round()

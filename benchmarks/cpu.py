@@ -14,7 +14,7 @@ what a model lacks. `cpu` is the share of a core per thread that the process got
 under 1, something else was running.
 
 Inputs are those in <model>.npz (arrays `in:<name>`) where there is one, else random.
-Packages are compiled once, into --packages; --profile chooses their engine by time.
+Packages are compiled once, into --packages.
 """
 
 from __future__ import annotations
@@ -188,15 +188,13 @@ def compiled(model: Path, folder: Path, options: argparse.Namespace) -> Path:
     """The package of a model, compiled and verified unless it is there."""
     import fairhand
 
-    name = f"net_{model.stem}_{options.precision}_{options.profile}"
+    name = f"net_{model.stem}_{options.precision}"
     package = folder / re.sub(r"\W", "_", name)
     if not (package / "report.json").exists():
-        engine = "profile" if options.profile else "auto"
         fairhand.compile(
             model,
             package,
             verify=not options.no_verify,
-            engine=engine,
             precision=options.precision,
         )
     return package
@@ -298,7 +296,6 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--columns", nargs="*", default=[], choices=COLUMNS)
-    parser.add_argument("--profile", action="store_true")
     parser.add_argument("--precision", choices=PRECISIONS, default="float32")
     parser.add_argument("--no-verify", action="store_true")
     parser.add_argument("--again", action="store_true", help="what was measured, too")

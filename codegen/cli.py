@@ -190,8 +190,8 @@ def _add_ways(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--profile",
         action="store_true",
-        help="measure here which engine is the fastest, with --lanes what operators"
-        " take and whether lanes gain, with --target triton which kernels are worth it",
+        help="measure here, with --lanes what operators take and whether lanes gain,"
+        " with --target triton which kernels are worth it",
     )
     sub.add_argument("--autotune", action="store_true", help=AUTOTUNE)
     sub.add_argument(

@@ -57,8 +57,8 @@ from .plan.body_styles import BodyWriters, body_style
 from .plan.interface import interface_of
 from .plan.make_plan import CompiledModel, make_plan, network_name, source_plan
 from .profile.op_timings import measured_profile
-from .profile.package_times import fastest_engine, measured
-from .request.choices import AUTO, PROFILE
+from .profile.package_times import measured
+from .request.choices import AUTO
 from .request.options import CompileOptions, CompileRequest, Progress
 from .statements.from_graph import make_steps
 from .statements.symbolic_sizes import settle_dimensions
@@ -125,16 +125,15 @@ def compile(
     `shapes` gives inputs of open size one; `debug` is a folder for the graph after each
     stage. `level` to `target` and `autotune` say what is written (CompileOptions).
     `engine` is what Session runs on: one of ENGINES (request/choices.py), or "auto" for
-    what suits, measured if `profile`; `precision` may be "bf16", "fp16", or "int8" in
+    what suits; `precision` may be "bf16", "fp16", or "int8" in
     linear layers; `parallel` is a plan ("tp=2") for `devices` of `memory` bytes.
     `shared_runtime`: packages beside each other read what Session is from one folder.
     """
     laws = read_rules(Path(rules)) if isinstance(rules, str | Path) else rules
     ways = lanes, profile, fusion, target, autotune
     options = CompileOptions(level, exactness, laws, *ways)
-    wanted = PROFILE if profile and engine == "auto" and lanes is None else engine
     besides = Path(inputs) if inputs else None, parallel, devices, memory
-    request = CompileRequest(options, wanted, precision, verify, *besides)
+    request = CompileRequest(options, engine, precision, verify, *besides)
     if verify:
         FORKS.warm(MODULES)  # while this process lowers and emits
     loaded = _loaded(model, shapes, verify, progress)
@@ -325,18 +324,13 @@ def _verified(
     draft: Path,
     runs_on: EnginePlan,
 ) -> tuple[Verification, EnginePlan, dict[str, Any]]:
-    """Parity on the engine: the fastest one if that is wanted. Where a Session is to
+    """Parity on the engine. Where a Session is to
     choose, on the network as it stands, and the engine that traces by itself is left
     out if it fails: it may crash. With it, what was found of model.py for all inputs.
     Where model.py makes other calls than the graph, which may be another spelling of
     the same, more inputs are tried. Raises VerificationError."""
     graph, given = compiled.graph, request.inputs
     refuse_huge(graph, compiled.rewriting.shapes)
-    if request.engine == PROFILE:
-        feed = first_feed(loaded.model, given)
-        check = partial(parity.verify, draft, loaded, given, None if given else (0,))
-        runs_on = fastest_engine(draft, runs_on, feed, check)
-        write_beside(draft, compiled, runs_on)
 
     def build(other: Loaded, folder: Path) -> None:
         alike = replace(request, engine=runs_on.name)

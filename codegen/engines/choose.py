@@ -26,7 +26,7 @@ from ..ir.copied_source import definition
 from ..ir.engine_plan import TRACING, EnginePlan
 from ..ir.package_plan import PackagePlan
 from ..plan.make_plan import CompiledModel
-from ..request.choices import AUTO, PROFILE
+from ..request.choices import AUTO
 
 # Below this, a call is over in the time that PyTorch takes to start its operators, and
 # preparing a size (0.2 s and more) is never earned back.
@@ -76,10 +76,7 @@ def engine_plan(
     integers = () if precision == "int8" else _integer_layers(plan)
     exact = _exact_layers(precision, found, calls)
     name = wanted
-    if wanted == PROFILE:  # a package that has them all, to measure them in
-        plainest = "packed" if precision == "float32" else "eager"
-        name = plainest if refused else "onednn"
-    elif wanted == AUTO:
+    if wanted == AUTO:
         many = bool(exact or integers) and _holds_many(graph)
         typed = types <= _FLOATS and bool(types or layers)
         known = typed and _is_worth_preparing(cost, sizes)

@@ -11,22 +11,16 @@ TRACED = "onednn"  # what is tried wherever a network may be traced
 TRACING = ("onednn", "openvino", "aot", "compile")
 
 
-# Engine -> its error and its times in ms, or why it failed.
-Measured = dict[str, dict[str, Any]]
-
-
 @dataclass(frozen=True)
 class EnginePlan:
     """`refused` says what the network can't run on, and why; '' where it may be traced.
 
     `channels_last`: its inputs are images, best laid out with the channels innermost.
-    `measured`: by engine, its error and its times in ms.
     """
 
     name: str
     refused: str
     channels_last: bool
-    measured: Measured | None = None
     precision: str = "float32"
     lists: bool = False  # among the results
     layers: tuple[str, ...] = ()  # for which `packed` has others
@@ -47,8 +41,6 @@ class EnginePlan:
             found["refused"] = self.refused
         if self.failed:
             found["failed"] = dict(self.failed)
-        if self.measured is not None:
-            found["measured"] = self.measured
         return found
 
     @property

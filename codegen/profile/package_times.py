@@ -1,4 +1,4 @@
-"""What packages take here: on each engine (`--profile`), with lanes and without."""
+"""What packages take here, with lanes and without."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,65 +14,14 @@ from typing import Any
 from ...analysis.errors import VerificationError
 from ...analysis.literals import one_line
 from ...analysis.oracle import child
-from ..ir.engine_plan import EnginePlan, Measured
+from ..ir.engine_plan import EnginePlan
 from ..lanes.divide import EAGER, Divided, Times
-from ..verify.parity import TIME_LIMIT_S, Verification
+from ..verify.parity import TIME_LIMIT_S
 from . import stopwatch
 
-SECONDS = 8.0  # for all engines of a package together, or for both packages
+SECONDS = 8.0  # for both packages
 PAUSE = 0.02  # seconds; GNU's OpenMP lets threads wait awake for about 10 ms
-# A measured difference smaller than this is noise; the simpler engine has it then.
-WORTH = 1.03
-
 Write = Callable[[Path], tuple[Any, EnginePlan]]
-
-
-def measure(
-    package: Path,
-    engines: Iterable[str],
-    feed: Mapping[str, Any],
-    check: Callable[[str], Verification],
-    seconds: float = SECONDS,
-) -> Measured:
-    """For each engine its parity, then its times, one call of each in turn.
-
-    `check` verifies the package on an engine; one that fails isn't timed.
-    """
-    table: Measured = {}
-    for engine in engines:
-        try:
-            worst = check(engine).worst
-        except VerificationError as error:
-            table[engine] = {"failed": one_line(error.what, 200)}
-        else:
-            table[engine] = {"worst_relative_error": float(f"{worst:.3g}")}
-    passed = [engine for engine, row in table.items() if "failed" not in row]
-    candidates = [(package, engine, None) for engine in passed]
-    for engine, row in zip(passed, times(candidates, feed, seconds), strict=True):
-        table[engine] |= {n: float(f"{row[n]:.3g}") for n in ("ms", "first_calls_s")}
-    return table
-
-
-def fastest_engine(
-    package: Path,
-    plan: EnginePlan,
-    feed: Mapping[str, Any],
-    check: Callable[[str], Verification],
-) -> EnginePlan:
-    """`plan` with what was measured, on the engine that is the fastest here."""
-    table = measure(package, plan.candidates(), feed, check)
-    name = fastest(table) or "eager"  # whose failure is then reported
-    refused = plan.refused or "it is the fastest" if name == "eager" else plan.refused
-    return replace(plan, name=name, measured=table, refused=refused)
-
-
-def fastest(table: Measured) -> str:
-    """Engines come in order of simplicity; each has to beat the best before it."""
-    best = ""
-    for engine, row in table.items():
-        if "ms" in row and (not best or table[best]["ms"] > WORTH * row["ms"]):
-            best = engine
-    return best
 
 
 def times(

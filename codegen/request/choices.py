@@ -6,6 +6,5 @@ DEVICES = ("cpu", "h100")  # of analysis/cost/device.py
 AUTO = "auto"  # in place of an engine: Session measures which is the fastest
 # Of templates/runtime/engines.
 ENGINES = ("eager", "packed", "onednn", "openvino", "aot", "compile")
-PROFILE = "profile"  # in place of an engine: the fastest one, by measurement
 AUTOTUNE = "let Triton's autotuner choose how kernels are launched, when they first run"
 PRECISIONS = ("float32", "bf16", "fp16", "int8")  # to compute in

@@ -12,7 +12,7 @@ from ...analysis.errors import FairhandError
 from ...analysis.ops import registered
 from ...rewrites.certificate.rule_file import RuleFile
 from ...rewrites.language.rule import Rule
-from .choices import METHODS, PROFILE, TARGETS
+from .choices import METHODS, TARGETS
 
 Progress = Callable[[str], None]  # is told what begins: "load", "plan", "verify" ...
 
@@ -78,15 +78,19 @@ class CompileRequest:
     memory: float | None = None  # bytes of a device
 
     def __post_init__(self) -> None:
-        """Raises FairhandError where an engine is to be measured and not verified."""
-        if self.engine == PROFILE and not self.verify:
-            raise FairhandError("only engines that verified are measured")
+        """Raises FairhandError where there is nothing to measure."""
+        lanes, target = self.options.lanes, self.options.target
+        if self.options.profile and lanes is None and target != "triton":
+            raise FairhandError(
+                "--profile measures lanes or kernels, and none are asked for",
+                hint="give --lanes or --target triton; engines are measured by Session",
+            )
 
     @property
     def measures(self) -> bool:
         """Whether what is written may hang on what takes how long here."""
-        timed = self.options.profile or self.options.autotune
-        return timed or self.engine == PROFILE or self.options.lanes == "auto"
+        options = self.options
+        return options.profile or options.autotune or options.lanes == "auto"
 
     def key(self) -> dict[str, Any] | None:
         """What of it decides what is written; None where no key can tell."""

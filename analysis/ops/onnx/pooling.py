@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import onnx_ir as ir
@@ -191,8 +192,8 @@ def _all_axes(n: NodeView) -> Any:
     return axes[0] if len(axes) == 1 else axes
 
 
-operator(
-    "GlobalAveragePool",
+_over_all = partial(
+    operator,
     since=1,
     cut=cuts.along(0, 1),
     mapping=MANY_TO_MANY,
@@ -201,18 +202,9 @@ operator(
     tile=tiles.global_pool,
     pattern=Pattern.OUT_ELEMWISE_FUSABLE,
     result="pooled",
-)(lambda t, n, x: x.mean(dim=_all_axes(n), keepdim=True))
-operator(
-    "GlobalMaxPool",
-    since=1,
-    cut=cuts.along(0, 1),
-    mapping=MANY_TO_MANY,
-    shape=sizes_windows.global_pool,
-    flops=flop_counts.per_input(1),
-    tile=tiles.global_pool,
-    pattern=Pattern.OUT_ELEMWISE_FUSABLE,
-    result="pooled",
-)(lambda t, n, x: x.amax(dim=_all_axes(n), keepdim=True))
+)
+_over_all("GlobalAveragePool")(lambda t, n, x: x.mean(dim=_all_axes(n), keepdim=True))
+_over_all("GlobalMaxPool")(lambda t, n, x: x.amax(dim=_all_axes(n), keepdim=True))
 
 
 @operator(

@@ -223,7 +223,7 @@ Block = tuple[int, int, int]  # how many features enter, are inside, and leave
 
 
 def in_stages(*stages: tuple[Block, ...]) -> onnx.ModelProto:
-    """Rows of blocks, `layers`, of which those have a shortcut that change the width."""
+    """Rows of blocks, `layers`; those that change the width have a shortcut."""
     g, x = Traced(x=["batch", stages[0][0][0]]), "x"
     for i, blocks in enumerate(stages):
         with g.module(f"stages.{i}", "Stage"), g.module("layers", "Sequential"):

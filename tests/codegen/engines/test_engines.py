@@ -11,7 +11,6 @@ import threading
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -36,8 +35,6 @@ from fairhand.codegen.emit.engines_file import engines_text
 from fairhand.codegen.emit.package_files import read_report
 from fairhand.codegen.engines.choose import makes_results
 from fairhand.codegen.ir.engine_plan import EnginePlan
-from fairhand.codegen.profile import package_times
-from fairhand.codegen.profile.package_times import fastest, measure
 from fairhand.codegen.request.choices import AUTO, DEVICES, ENGINES
 from fairhand.codegen.verify import parity
 from fairhand.codegen.verify.parity import run_package
@@ -924,44 +921,6 @@ def test_an_engine_that_fails_verification_is_not_ours(
 
 
 # ---- the choice by measurement
-
-
-@pytest.mark.parametrize(
-    ("times", "best"),
-    [
-        ({"eager": 10.0, "packed": 9.9, "onednn": 9.8}, "eager"),
-        ({"eager": 10.0, "packed": 9.0, "onednn": 8.9}, "packed"),
-        ({"eager": 10.0, "packed": 9.0, "onednn": 5.0}, "onednn"),
-        ({"eager": None, "onednn": 5.0}, "onednn"),
-        ({"eager": None}, ""),
-    ],
-)
-def test_a_simpler_engine_wins_a_near_race(
-    times: dict[str, float | None], best: str
-) -> None:
-    table: Any = {
-        name: {"ms": ms} if ms else {"failed": "why"} for name, ms in times.items()
-    }
-    assert fastest(table) == best
-
-
-def test_profile_measures_and_writes_what_it_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tried = ("eager", "onednn", "none")  # the last one fails; torch.compile is slow
-    monkeypatch.setattr(EnginePlan, "candidates", lambda self: tried)
-    monkeypatch.setattr(package_times, "measure", partial(measure, seconds=0.1))
-    report = fairhand.compile(convolutions(), tmp_path / "a", profile=True).report
-    table = report["engine"]["measured"]
-    assert tuple(table) == tried
-    for name in tried[:2]:
-        assert table[name]["ms"] > 0 and table[name]["worst_relative_error"] < 5e-5
-    assert "ValueError: no engine ?none?" in table["none"]["failed"]
-    chosen = report["engine"]["name"]
-    assert chosen == fastest(table)
-    assert f'"{chosen}"' in (tmp_path / "a" / "session.py").read_text()
-    with pytest.raises(fairhand.FairhandError, match="only engines that verified"):
-        fairhand.compile(convolutions(), tmp_path / "b", profile=True, verify=False)
 
 
 def test_the_words_of_options_are_those_of_what_they_name(engines: ModuleType) -> None:

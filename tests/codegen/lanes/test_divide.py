@@ -346,6 +346,12 @@ def test_a_number_of_lanes_is_measured_with_profile(
     assert f"on engine eager {10 * gain:.1f} ms: {gain:.2f} times" in found["reason"]
 
 
+def test_what_is_measured_is_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(fairhand.FairhandError, match="measures lanes or kernels"):
+        fairhand.compile(branching(), tmp_path / "net", profile=True)
+    assert not (tmp_path / "net").exists()
+
+
 def test_a_division_has_to_gain_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,7 +101,7 @@ def dataflow(model: ir.Model, shapes: ShapeFacts) -> Dataflow:
 
     operators = []
     for i, node in enumerate(nodes):
-        reads = [number(v) for v in dict.fromkeys(_operands(node)) if _is_data(v)]
+        reads = [number(v) for v in dict.fromkeys(reads_of(node)) if _is_data(v)]
         for tensor in reads:
             readers[tensor].append(i)
         writes = [number(v) for v in node.outputs if v.uses() or v.is_graph_output()]
@@ -119,7 +119,7 @@ def dataflow(model: ir.Model, shapes: ShapeFacts) -> Dataflow:
     return Dataflow(tuple(operators), tensors, sizes.taken)
 
 
-def _operands(node: ir.Node) -> Iterator[ir.Value]:
+def reads_of(node: ir.Node) -> Iterator[ir.Value]:
     """What a node reads, and what its branches and bodies read from outside."""
     yield from (v for v in node.inputs if v is not None)
     bodies = [a for a in node.attributes.values() if isinstance(a, ir.Attr)]

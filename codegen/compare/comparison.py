@@ -111,7 +111,7 @@ def _apart(
 def _rows(a: Side, b: Side) -> Iterator[tuple[Place | None, Place | None]]:
     """Lines that differ, in pairs as long as both sides have some; blank ones aside."""
     numbers = [*a.lines], [*b.lines]
-    behind = _behind(a), _behind(b)
+    behind = nodes_behind(a), nodes_behind(b)
     texts = [*a.lines.values()], [*b.lines.values()]
     matcher = difflib.SequenceMatcher(None, *texts, autojunk=False)
     for tag, i, j, k, m in matcher.get_opcodes():
@@ -134,13 +134,13 @@ def _rows(a: Side, b: Side) -> Iterator[tuple[Place | None, Place | None]]:
             )
 
 
-def _behind(side: Side) -> dict[int, list[str]]:
+def nodes_behind(side: Side) -> dict[int, dict[str, None]]:
     """Names of nodes by lines; of an edited text, by those that it left alone."""
     moved = same_lines(side.emitted, side.text)
-    found: dict[int, list[str]] = {}
+    found: dict[int, dict[str, None]] = {}
     for span, groups in side.nodes.items():
         first, _, last = span.partition("-")
         for line in range(int(first), int(last or first) + 1):
-            names = [name for group in groups.values() for name in group]
-            found.setdefault(moved.get(line, 0), []).extend(names)
+            names = dict.fromkeys(n for group in groups.values() for n in group)
+            found.setdefault(moved.get(line, 0), {}).update(names)
     return found

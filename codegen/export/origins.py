@@ -11,14 +11,15 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from heapq import heapify, heappop, heappush
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
 
+from ...analysis.dataflow.dataflow import reads_of
 from ...analysis.literals import strings_in
 from ..emit.source_map import options, same_lines
 from .interface import Interface
@@ -31,7 +32,6 @@ _CLASSES = "pkg.torch.onnx.class_hierarchy"
 _KEPT = (_SCOPES, _CLASSES, "namespace")
 _PLACE = re.compile(r'File "(.+)", line (\d+)')
 
-Key = TypeVar("Key", bound=Hashable)
 _CHANGED = 0  # in the place of a line that the other text hasn't
 
 
@@ -47,11 +47,12 @@ def restore_names(graph: ir.Graph, module: torch.nn.Module, known: Interface) ->
         lines = same_lines(known.source.read_text(encoding="utf-8"), found["text"])
         pairs, owners = _pairs(graph, found, str(known.source), lines)
         called = found["weights"]
+        theirs = {*found["values"], *called.values()}
         # A new layer's may be called as something in the file: such keep no name.
         weights = {
             value: called.get(key, key)
             for value, key in weights.items()
-            if key in called or key not in found["values"]
+            if key in called or key not in theirs
         }
         times = Counter(weights.values())  # of a matrix that became several
         weights = {value: name for value, name in weights.items() if times[name] == 1}
@@ -153,18 +154,13 @@ def _pairs(
         are.setdefault((owners[node], first), []).append(node)
     pairs: dict[ir.Node, str] = {}
     for key in sorted(are, key=lambda key: key[1] == _CHANGED):
-        taken = set(pairs.values())
-        names = sorted({*were.get(key, ())} - taken, key=place.__getitem__)
-        then: list[tuple[str, ...]] = [(operators[name],) for name in names]
-        now: list[tuple[str, ...]] = [(node.op_type,) for node in are[key]]
-        if key[1] == _CHANGED and "attributes" in found:
-            told = found["attributes"]
-            then = [
-                (*kind, told.get(n, "")) for kind, n in zip(then, names, strict=True)
-            ]
-            now = [(node.op_type, options(node)) for node in are[key]]
-        for i, j in _common(now, then):
-            pairs[are[key][i]] = names[j]
+        names = sorted({*were.get(key, ())} - {*pairs.values()}, key=place.__getitem__)
+        told = found.get("attributes") if key[1] == _CHANGED else None
+        then = [(operators[n], (told or {}).get(n, "")) for n in names]
+        now = [(n.op_type, "" if told is None else options(n)) for n in are[key]]
+        matcher = difflib.SequenceMatcher(None, now, then, autojunk=False)
+        for i, j, n in matcher.get_matching_blocks():
+            pairs |= zip(are[key][i : i + n], names[j : j + n], strict=True)
     return pairs, owners
 
 
@@ -190,12 +186,6 @@ def _line(node: ir.Node, source: str) -> int:
 
 def _scopes(node: ir.Node) -> list[str]:
     return strings_in(node.metadata_props.get(_SCOPES))
-
-
-def _common(now: Sequence[Key], then: Sequence[Key]) -> Iterator[tuple[int, int]]:
-    matcher = difflib.SequenceMatcher(None, now, then, autojunk=False)
-    for block in matcher.get_matching_blocks():
-        yield from ((block.a + i, block.b + i) for i in range(block.size))
 
 
 def _rename(
@@ -234,26 +224,33 @@ def _reorder(
     graph: ir.Graph, owners: Mapping[ir.Node, str], places: Mapping[ir.Node, int]
 ) -> None:
     """Put what a module computes in one go in the order of the original file, as far as
-    what nodes read admits, where the file has all of them: source may compute in
-    another order."""
+    what nodes read admits: source may compute in another order. What the file hasn't
+    stands behind what it reads, else in front of what reads it or is next."""
     done: list[ir.Node] = []
     for _, run in groupby(list(graph), owners.__getitem__):
-        nodes = list(run)
-        if not all(node in places for node in nodes):
-            done += nodes
-            continue
-        by_place, inside = {places[node]: node for node in nodes}, set(nodes)
-        waits = {node: set(node.predecessors()) & inside for node in nodes}
-        ready = [places[node] for node in nodes if not waits[node]]
+        readers: dict[ir.Node, list[ir.Node]] = {node: [] for node in run}
+        waits, rank = dict[ir.Node, int](), dict[ir.Node, tuple[int, int]]()
+        for i, node in enumerate(readers):
+            before = readers.keys() & {value.producer() for value in reads_of(node)}
+            for other in before:
+                readers[other].append(node)
+            behind = max((rank[other][0] for other in before), default=-1)
+            waits[node], rank[node] = len(before), (places.get(node, behind), i)
+        place = len(places)
+        for node, by in reversed(readers.items()):
+            if rank[node][0] < 0:  # it reads nothing here
+                place = min((rank[other][0] for other in by), default=place)
+                rank[node] = place, rank[node][1]
+            place = rank[node][0]
+        ready = [(rank[node], node) for node in readers if not waits[node]]
         heapify(ready)
         while ready:
-            node = by_place[heappop(ready)]
+            _, node = heappop(ready)
             done.append(node)
-            for reader in dict.fromkeys(node.successors()):
-                if node in waits.get(reader, ()):
-                    waits[reader].remove(node)
-                    if not waits[reader]:
-                        heappush(ready, places[reader])
+            for reader in readers[node]:
+                waits[reader] -= 1
+                if not waits[reader]:
+                    heappush(ready, (rank[reader], reader))
     graph.remove(done)
     graph.extend(done)
 

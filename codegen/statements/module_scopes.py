@@ -43,6 +43,8 @@ class FileNames:
         }
         self._held: dict[str, tuple[Scope, ...]] = {}
         nodes = list(all_nodes(model.graph))
+        scopes = (strings_in(node.metadata_props.get(_SCOPES)) for node in nodes)
+        self._stood_in = {path for around in scopes for path in around[:-1]}
         at_home = {_caller(n) for n in nodes if self._reads_own(n)}
         away = [n for n in nodes if _caller(n) not in at_home]
         self._place(away, _holders, reads=True)
@@ -70,7 +72,7 @@ class FileNames:
         """What an exporter made of a layer and the norm behind it stands in the norm.
 
         No weight is called after that, and its own, which nobody else reads, after the
-        layer.
+        layer; one that a layer elsewhere has too may be called after that one.
         """
         *around, own = scopes[-1].path.split(".") if scopes else [""]
         if scopes and (*around, own) not in self._modules:
@@ -78,9 +80,10 @@ class FileNames:
                 v for v in node.inputs if v is not None and len(v.uses()) == 1
             ]
             for value in own_weights:
-                words = (value.name or "")[:500].split(".")
-                if words[-1:] == ["weight"] and words[:-2] == around and words[1:]:
-                    return (*scopes[:-1], Scope(".".join(words[:-1])))
+                path, _, last = (value.name or "")[:500].rpartition(".")
+                is_beside = path.split(".")[:-1] == around and last == "weight"
+                if path and is_beside and path not in self._stood_in:
+                    return (*scopes[:-1], Scope(path))
         return scopes
 
     def inside_of(self, owner: ir.Node, node: ir.Node) -> tuple[Scope, ...] | None:

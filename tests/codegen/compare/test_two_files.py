@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import onnx
 import pytest
 
 import fairhand
 from fairhand.codegen.commands.diff import headline
-from fairhand.codegen.compare.comparison import CHANGED, LAWS, WEIGHTS, compare
+from fairhand.codegen.compare.comparison import (
+    CHANGED,
+    LAWS,
+    WEIGHTS,
+    compare,
+    nodes_behind,
+)
 
 NET = """<ir_version: 10, opset_import: ["": 20]>
 net (float[n, 2] x) => (float[n, 2] y) <float[2] w = {%s}> { y = Mul(x, w) }"""
@@ -47,6 +54,12 @@ def test_nodes_that_do_the_same_in_their_place_are_no_others(tmp_path: Path) -> 
     (package / "model.py").write_text(text.replace(".cos()", ".tanh()"), "utf-8")
     found = compare(one, package)
     assert found.nodes == {"behind": ["one", "two", "three", "four"]}
+
+
+def test_a_node_behind_a_line_in_two_modules_is_named_once(tmp_path: Path) -> None:
+    nodes = {"1": {"a": ["one", "two"], "b": ["one"]}, "1-2": {"a": ["two", "three"]}}
+    side = SimpleNamespace(emitted="x = (\n)", text="x = (\n)", nodes=nodes)
+    assert [*nodes_behind(side)[1]] == ["one", "two", "three"]
 
 
 def test_packages_under_other_names_differ_in_weights(tmp_path: Path) -> None:

@@ -377,6 +377,47 @@ def test_what_comes_back_compiles_to_the_same_source(net: str, tmp_path: Path) -
     assert texts[0] == texts[1]
 
 
+class Places(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(9, 4), nn.Embedding(9, 4)
+        self.gate, self.head = nn.Linear(4, 2), nn.Linear(4, 3)
+
+    def forward(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        x = self.tokens(ids)
+        x = x + self.places(torch.arange(ids.shape[1]) % 9)
+        one, two = self.gate(x).softmax(-1).chunk(2, -1)
+        return one * self.head(x), two * self.head(x).sum(-1, keepdim=True)
+
+
+def test_what_the_file_hasnt_leaves_the_order_alone(tmp_path: Path) -> None:
+    """A length that is asked for anew, a split where the file has slices."""
+    shapes = {"ids": ("batch", "steps")}
+    given, texts = [torch.zeros(2, 5, dtype=torch.int64)], []
+    file = fairhand.export(Places(), given, tmp_path / "net.onnx", shapes=shapes).path
+    for name in ("one", "two"):
+        folder = tmp_path / name / "net"
+        fairhand.compile(file, folder, verify=False)
+        text = (folder / "model.py").read_text(encoding="utf-8")
+        texts.append(text[text.index("WEIGHTS = ") :])
+        file = fairhand.export(folder, None, tmp_path / name / "new.onnx").path
+    assert texts[0] == texts[1]
+
+
+def test_a_new_weight_is_called_as_a_weight_of_the_file(tmp_path: Path) -> None:
+    """Which is another key in the package, and keeps its name."""
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+        net (float[n, 2] x) => (float[n, 3] y)
+            <float[2, 3] kernel = {1, 2, 3, 4, 5, 6}> { y = MatMul (x, kernel) }""")
+    fairhand.compile(model, tmp_path / "net", verify=False)
+    module = onnx_file.imported(tmp_path / "net").load()
+    module.kernel, before = nn.Parameter(torch.ones(3)), module.forward
+    module.forward = lambda x: before(x) + module.kernel
+    made = fairhand.export(module, None, tmp_path / "new.onnx")
+    sizes = {w.name: [*w.dims] for w in onnx.load(made.path).graph.initializer}
+    assert len(sizes.pop("kernel")) == 2 and [*sizes.values()] == [[3]]
+
+
 def test_the_first_of_equals_comes_first(tmp_path: Path) -> None:
     net = """<ir_version: 10, opset_import: ["" : 20]>
         net (float[2, 9] x) => (float[2, 3] v, int64[2, 3] i) <int64[1] k = {3}>

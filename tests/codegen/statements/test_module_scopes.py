@@ -154,6 +154,27 @@ def test_a_weight_of_equal_numbers_elsewhere_says_nothing(
     assert all(layer.bias is not None for layer in found.values())
 
 
+class _Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.norm = nn.Embedding(7, 4), nn.LayerNorm(4)
+        self.head = nn.Linear(4, 7, bias=False)
+        self.embed.weight = self.head.weight
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.head(self.norm(self.embed(ids)))
+
+
+def test_layers_that_share_a_weight_keep_their_own_names(tmp_path: Path) -> None:
+    """The file has it under that of one of them alone, or folds it for the other."""
+    given = (torch.zeros(2, 3, dtype=torch.int64),)
+    file = tmp_path / "tied.onnx"
+    torch.onnx.export(_Tied().eval(), given, str(file), dynamo=True, verbose=False)
+    fairhand.compile(file, tmp_path / "tied", verify=False)
+    text = (tmp_path / "tied/model.py").read_text("utf-8")
+    assert "self.head.weight = self.embed.weight" in text
+
+
 def test_of_joined_names_the_commonest_module_counts(tmp_path: Path) -> None:
     """As TensorFlow Lite names what it fuses."""
     g = Graph(x=["batch", 2, 8, 8])

@@ -125,9 +125,9 @@ def compile(
     `shapes` gives inputs of open size one; `debug` is a folder for the graph after each
     stage. `level` to `target` and `autotune` say what is written (CompileOptions).
     `engine` is what Session runs on: one of ENGINES (request/choices.py), or "auto" for
-    what suits; `precision` may be "bf16", "fp16", or "int8" in
-    linear layers; `parallel` is a plan ("tp=2") for `devices` of `memory` bytes.
-    `shared_runtime`: packages beside each other read what Session is from one folder.
+    what suits; `precision` may be "bf16", "fp16", or "int8" in linear layers;
+    `parallel` is a plan ("tp=2") for `devices` of `memory` bytes. `shared_runtime`:
+    packages beside each other read what Session is from one folder.
     """
     laws = read_rules(Path(rules)) if isinstance(rules, str | Path) else rules
     ways = lanes, profile, fusion, target, autotune

@@ -279,8 +279,7 @@ def repetition(classes: ClassTable, call: ModuleCall) -> Repetition | None:
 def _last_alike(classes: ClassTable, members: Sequence[Attribute]) -> list[ModuleCall]:
     """The modules that a row ends in which are of one class."""
     found = list[ModuleCall]()
-    for member in reversed(members):
-        what = member.what
+    for what in (member.what for member in reversed(members)):
         if not isinstance(what, ModuleCall):
             break
         if found and classes.of[what] is not classes.of[found[0]]:
@@ -385,9 +384,8 @@ def repeated_lines(
 def _in_a_row(before: list[str], first: str, others: str, depth: str) -> str:
     if depth.isdigit():
         return in_runs([*before, first, *[others] * (int(depth) - 1)])
-    if first == others:
-        return ", ".join([*before, f"*({first} for _ in range({depth}))"])
-    return ", ".join([*before, first, f"*({others} for _ in range({depth} - 1))"])
+    alone, count = ([], depth) if first == others else ([first], f"{depth} - 1")
+    return ", ".join([*before, *alone, f"*({others} for _ in range({count}))"])
 
 
 def _counted(first: str, step: str) -> str:

@@ -168,7 +168,7 @@ def _known_by_some(columns: Sequence[Sequence[Any]], labels: list[str]) -> list[
         i
         for i, column in enumerate(columns)
         if _meaning(labels[i]) == "channels" and _constant(column)
-        if any(v is ANY for v in column) and any(v is not ANY for v in column)
+        if 0 < sum(value is not ANY for value in column) < len(column)
     ]
 
 

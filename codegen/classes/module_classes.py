@@ -138,8 +138,8 @@ class ClassTable:
         if flagged or len(self.varying(calls)) <= MAX_PARAMETERS:
             return [calls]  # no part would need a flag
         parts: dict[object, list[ModuleCall]] = {}
-        for call in calls:
-            parts.setdefault(tuple(self._values(call)), []).append(call)
+        for call, row in zip(calls, rows, strict=True):
+            parts.setdefault(tuple(row), []).append(call)
         return list(parts.values())
 
     def _make(self, calls: list[ModuleCall], network: str) -> None:
@@ -189,11 +189,9 @@ class ClassTable:
         return parameters(rows, labels, not is_chain(calls[0]))
 
     def _table(self, calls: list[ModuleCall]) -> tuple[list[list[Any]], list[str]]:
-        labels = [column.label for column in columns_of(self, calls[0])]
-        return [self._values(call) for call in calls], labels
-
-    def _values(self, call: ModuleCall) -> list[Any]:
-        return [column.value for column in columns_of(self, call)]
+        """What each constructor is given, and what that is called."""
+        rows = [columns_of(self, call) for call in calls]
+        return [[c.value for c in row] for row in rows], [c.label for c in rows[0]]
 
     def _name(self, cls: ModuleClass, wish: str, calls: list[ModuleCall]) -> None:
         """Its name; of two classes of one name, one says what tells it apart."""

@@ -48,11 +48,11 @@ PACKED = {
 
 def engines_text(plan: EnginePlan) -> str:
     """The text of engines.py."""
-    only = {"recorded.py": plan.caches, "layers/float16.py": plan.halves}
+    only = {"recorded.py": plan.caches, "layers/float16.py": plan.rows}
     used = [f"engines/{file}" for file in FILES if only.get(file, True)]
     given = {"ENGINES": _engines(plan)}
     others = dict.fromkeys(["nn.Linear", *plan.layers])
-    made = PACKED | {"nn.Linear": "LaidOutHalves"} if plan.halves else PACKED
+    made = PACKED | {"nn.Linear": "LaidOutHalves"} if plan.rows else PACKED
     rows = ", ".join(f"{layer}: {made[layer]}" for layer in others)
     given["PACKED"] = f"PACKED: {PACKED_TYPE} = {{{rows}}}"
     if not (plan.layers or plan.integers or plan.exact):
@@ -65,8 +65,8 @@ def engines_text(plan: EnginePlan) -> str:
     if plan.exact:
         rows = ", ".join(f"{layer}: {EXACT[layer]}" for layer in plan.exact)
         given["EXACT"] = f"EXACT: {EXACT_TYPE} = {{{rows}}}"
-    if plan.precision in DTYPES:
-        dtype = DTYPES[plan.precision]
+    if plan.precision in DTYPES or plan.halves:
+        dtype = DTYPES.get(plan.precision, "float32")
         given["PRECISION"] = f"PRECISION = torch.{dtype}  # of weights and arithmetic"
     docstring = "\n".join([*_table(plan), "", *_notes(plan), ""])
     return put_together(docstring, used, ["HUGE_PAGES", "make_engine"], given)
@@ -74,25 +74,26 @@ def engines_text(plan: EnginePlan) -> str:
 
 def _offered(plan: EnginePlan) -> dict[str, tuple[list[str], str]]:
     """Of each engine the functions that the network goes through, and what it is."""
-    first = ["Half"] if plan.precision in DTYPES else []
+    first = ["Converted"] if plan.precision in DTYPES else []
     first += ["in_int8"] if plan.precision == "int8" else []
+    wide = [*dict.fromkeys([*first, *["Converted"] * plan.halves])]
     packs = ["join_when_called" if plan.joins else "packed"]
-    packs += ["Widened"] if plan.halves else []
+    packs += ["Widened"] if plan.rows else []
     packs += ["take_integers_when_called"] if plan.integers else []
     packs += ["convert_once"] if plan.exact else []
     packs += ["Recorded"] if plan.caches else []
     layers = "linear layers" + " and LSTMs" * ("nn.LSTM" in plan.layers)
     packing = f"the same, {layers} by oneDNN, their weights laid out once"
     packing += HALVES * plan.halves
-    packing += EXACTLY * bool(plan.exact)
-    packing += UNPACKED * ("PackedLinear" in plan.layers)
+    packing += EXACTLY * bool(plan.exact) + UNPACKED * ("PackedLinear" in plan.layers)
     packing += DEPTHWISE * ("nn.Conv2d" in plan.layers)
+    packing += INTEGERS * bool(plan.integers)
     found = {
         "eager": (first, "the network as it stands, call by call"),
-        "packed": ([*first, *packs], packing + INTEGERS * bool(plan.integers)),
-        "onednn": ([*first, *(["Tuples"] if plan.lists else []), "OneDNN"], ONEDNN),
-        "openvino": ([*first, "OpenVINO"], OPENVINO),
-        "aot": ([*first, "AOT"], LIBRARY),
+        "packed": ([*(first if plan.rows else wide), *packs], packing),
+        "onednn": ([*wide, *["Tuples"] * plan.lists, "OneDNN"], ONEDNN),
+        "openvino": ([*wide, "OpenVINO"], OPENVINO),
+        "aot": ([*wide, "AOT"], LIBRARY),
         "compile": ([*first, "compiled"], COMPILE),
         AUTO: (["Auto"], MEASURED),
     }

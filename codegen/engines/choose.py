@@ -95,6 +95,7 @@ def engine_plan(
         lists=bool(plan.interface.nested),
         layers=layers,
         halves=halves,
+        rows=halves and not any("Conv" in node.op_type for node in heavy),
         joins=shared and "nn.Linear" in layers,
         caches=whole and found == [CACHES] and calls.isdisjoint(_SIZES),
         makes=not (plan.lanes or plan.kernels) and makes_results(graph),

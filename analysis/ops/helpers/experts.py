@@ -51,35 +51,3 @@ def mixture_of_experts(
 def gelu_by_tanh(x: Tensor) -> Tensor:
     """GELU as it is approximated with tanh."""
     return F.gelu(x, approximate="tanh")
-
-
-def expert_weights(
-    packed: Tensor, scales: Tensor, zero_points: Tensor | None = None, bits: int = 4
-) -> Tensor:
-    """[experts, out, in] of bytes of `bits`-bit numbers, the low ones first.
-
-    Each row, or each of its blocks, has a scale and a zero point, the middle of the
-    range if none is given.
-    """
-    numbers = bytes_apart(packed, bits).to(scales.dtype)
-    if scales.ndim == 2:
-        scales = scales[:, :, None]
-        if zero_points is not None:
-            zero_points = bytes_apart(zero_points, bits)[:, : scales.shape[1], None]
-    elif zero_points is not None:
-        zero_points = bytes_apart(zero_points, bits)[:, :, : scales.shape[2]]
-    if zero_points is None:
-        zeros = torch.full_like(scales, 2 ** (bits - 1))
-    else:
-        zeros = zero_points.to(scales.dtype)
-    blocks = numbers.reshape(*scales.shape, -1)
-    return torch.flatten((blocks - zeros[..., None]) * scales[..., None], 2)
-
-
-def bytes_apart(packed: Tensor, bits: int) -> Tensor:
-    """The numbers of `bits` bits in the bytes of the last axis, the low ones first."""
-    if bits == 8:
-        return packed
-    shifts = torch.arange(0, 8, bits, dtype=torch.uint8, device=packed.device)
-    apart = packed[..., None] >> shifts & (2**bits - 1)
-    return torch.flatten(apart, -2)

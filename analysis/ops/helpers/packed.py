@@ -117,6 +117,29 @@ def unpacked(packed: Tensor, bits: int) -> Tensor:
     return torch.flatten(apart, -2)
 
 
+def expert_weights(
+    packed: Tensor, scales: Tensor, zero_points: Tensor | None = None, bits: int = 4
+) -> Tensor:
+    """[experts, out, in] of bytes of `bits`-bit numbers, the low ones first.
+
+    Each row, or each of its blocks, has a scale and a zero point, the middle of the
+    range if none is given.
+    """
+    numbers = unpacked(packed, bits).to(scales.dtype)
+    if scales.ndim == 2:
+        scales = scales[:, :, None]
+        if zero_points is not None:
+            zero_points = unpacked(zero_points, bits)[:, : scales.shape[1], None]
+    elif zero_points is not None:
+        zero_points = unpacked(zero_points, bits)[:, :, : scales.shape[2]]
+    if zero_points is None:
+        zeros = torch.full_like(scales, 2 ** (bits - 1))
+    else:
+        zeros = zero_points.to(scales.dtype)
+    blocks = numbers.reshape(*scales.shape, -1)
+    return torch.flatten((blocks - zeros[..., None]) * scales[..., None], 2)
+
+
 def float4_linear(
     x: Tensor,
     weight: Tensor,

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from .by_size import BySize
-from .results import check, sizes_of
+from .results import check, mapped, sizes_of
 
 # Weights are laid out once, and products are the fastest of several spellings.
 INDUCTOR = {
@@ -59,18 +59,12 @@ def library(model: nn.Module, feeds: tuple[Any, ...]) -> Callable[..., Any]:
 def compiled_library(model: nn.Module, feeds: tuple[Any, ...], folder: Path) -> Path:
     """A new file in `folder`."""
     with torch.inference_mode(False), torch.no_grad():
-        program = torch.export.export(model, copied(feeds))
+        # Those of inference mode may not be traced.
+        program = torch.export.export(model, mapped(torch.clone, feeds))
         path = torch._inductor.aoti_compile_and_package(
             program, package_path=str(folder / "network.pt2"), inductor_configs=INDUCTOR
         )
     return Path(path)
-
-
-def copied(feeds: Any) -> Any:
-    """The same, as tensors that may be traced: those of inference mode may not."""
-    if isinstance(feeds, Tensor):
-        return feeds.clone()
-    return type(feeds)(map(copied, feeds))
 
 
 def kept(model: nn.Module, feeds: Any, ending: str) -> Path | None:

@@ -9,9 +9,8 @@ from typing import Any
 
 import torch
 
-from .aot import copied
 from .by_size import BySize
-from .results import check, listed, refilled
+from .results import check, listed, mapped
 
 
 class OpenVINO(BySize):
@@ -31,7 +30,7 @@ def by_openvino(model: Any, feeds: tuple[Any, ...]) -> Callable[..., Any]:
     try:
         openvino = importlib.import_module("openvino")
         with torch.inference_mode(False), torch.no_grad():
-            program = torch.export.export(model, copied(feeds))
+            program = torch.export.export(model, mapped(torch.clone, feeds))
         graph = openvino.convert_model(program)
         compiled = openvino.Core().compile_model(graph, "CPU", settings)
     except Exception as error:  # of the tracer, or OpenVINO's own
@@ -43,8 +42,8 @@ def by_openvino(model: Any, feeds: tuple[Any, ...]) -> Callable[..., Any]:
         arrays = [tensor.numpy() for tensor in listed(feeds)]
         with lock:  # a request is one call's at a time
             found = request.infer(arrays, share_inputs=True)
-            tensors = [torch.from_numpy(found[i]) for i in range(count)]
-        return refilled(wanted, iter(tensors))
+            tensors = iter([torch.from_numpy(found[i]) for i in range(count)])
+        return mapped(lambda _: next(tensors), wanted)
 
     check(run(*feeds), wanted)
     return run

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from .packed import ROWS
-from .results import check, listed, refilled, tupled
+from .results import check, listed, mapped, tupled
 
 
 class Recorded:
@@ -80,7 +80,8 @@ class Flat(nn.Module):
         self.eval()
 
     def forward(self, *tensors: Tensor) -> Any:
-        return tupled(self.network(*refilled(self.feeds, iter(tensors))))
+        each = iter(tensors)
+        return tupled(self.network(*mapped(lambda _: next(each), self.feeds)))
 
 
 class LaidOutLinear(nn.Module):

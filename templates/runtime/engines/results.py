@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -32,11 +32,11 @@ def sizes_of(feeds: Any) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(tensor.shape) for tensor in listed(feeds))
 
 
-def refilled(nested: Any, tensors: Iterator[Tensor]) -> Any:
-    """Lists and tuples like these, with other tensors in."""
+def mapped(change: Callable[[Tensor], Tensor], nested: Any) -> Any:
+    """Lists and tuples like these, of changed tensors."""
     if isinstance(nested, Tensor):
-        return next(tensors)
-    return type(nested)(refilled(each, tensors) for each in nested)
+        return change(nested)
+    return type(nested)(mapped(change, each) for each in nested)
 
 
 class Tuples(nn.Module):
@@ -52,6 +52,4 @@ class Tuples(nn.Module):
 
 
 def tupled(results: Any) -> Any:
-    if isinstance(results, Tensor):
-        return results
-    return tuple(map(tupled, results))
+    return results if isinstance(results, Tensor) else tuple(map(tupled, results))

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import fairhand
 
-PRODUCTS = ("aten.convolution", "aten.mm", "aten.bmm", "aten.addmm")
+PRODUCTS = ("aten.convolution", "aten.conv2d", "aten.mm", "aten.bmm", "aten.addmm")
 
 
 class Types(TorchDispatchMode):

@@ -74,6 +74,5 @@ class Wide(TorchFunctionMode):
         return self.converted[id(x)]
 
 
-CONVOLUTIONS = [f"conv{kind}{n}d" for kind in ("", "_transpose") for n in (1, 2, 3)]
-PRODUCTS = {torch.matmul, Tensor.matmul, Tensor.__matmul__}
-PRODUCTS |= {F.scaled_dot_product_attention, *(getattr(F, c) for c in CONVOLUTIONS)}
+ATTENTION = F.scaled_dot_product_attention
+PRODUCTS = {torch.matmul, Tensor.matmul, Tensor.__matmul__, ATTENTION}

@@ -158,16 +158,16 @@ def _varying(rows: Sequence[list[Any]], labels: list[str]) -> list[_Group]:
 def unexplained(rows: Sequence[list[Any]], labels: list[str]) -> bool:
     """Whether some instances have a width of their own that no parameter tells."""
     told = {i for group in _varying(rows, labels) for i in group.columns}
-    columns = list(zip(*rows, strict=True))
-    return not told.issuperset(_known_by_some(columns, labels))
+    alone = {*_known_by_some(list(zip(*rows, strict=True)), labels)} - told
+    return any(_meaning(labels[i]) == "channels" for i in alone)
 
 
 def _known_by_some(columns: Sequence[Sequence[Any]], labels: list[str]) -> list[int]:
-    """The columns of one width, where some instances lack the layer."""
+    """The columns of one number, where some instances lack the layer."""
     return [
         i
         for i, column in enumerate(columns)
-        if _meaning(labels[i]) == "channels" and _constant(column)
+        if labels[i] not in _KERNEL and _constant(column)
         if 0 < sum(value is not ANY for value in column) < len(column)
     ]
 

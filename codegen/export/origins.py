@@ -207,7 +207,7 @@ def _rename(
     values = [*graph.initializers.values()]
     values += [value for node in graph.all_nodes() for value in node.outputs]
     free = [v for v in values if v not in names and v.name not in fixed]
-    taken = {*found["values"], *names.values(), *fixed}
+    taken = {*found["values"], *found["weights"].values(), *names.values(), *fixed}
     for value in free:
         value.name = _unused(value.name or "value", taken)
     # In two steps, as one may have the name that another one is to get.

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..helpers import experts as helpers
-from ..helpers.packed import expert_weights
+from ..helpers import packed as blocks
 from ..node_view import NodeView
 from ..operands import number
 from ..registry import DOMAIN, MANY_TO_MANY, operator
@@ -88,7 +88,7 @@ def _qmoe(t: Any, n: NodeView, x: Any, router: Any, *inputs: Any) -> Any:
     up_zeros, down_zeros = (rest[i] if i < len(rest) else None for i in (3, 4))
     if any(x is not None for i, x in enumerate(rest) if i not in (3, 4)):
         n.refuse("QMoE with a third weight, or weights of its own for routing")
-    weights = t.helper(expert_weights)
+    weights = t.helper(blocks.expert_weights)
     few = {} if bits == 4 else {"bits": bits}
     full = [
         weights(packed, scales, **_given(zero_points=zeros), **few)

@@ -107,8 +107,9 @@ def test_numbers_that_differ_become_parameters(emitted: Emit) -> None:
     assert "def __init__(self, in_channels: int, width: int, stride: int):" in block
     assert "nn.Conv2d(in_channels, width, 3, stride=stride, padding=1)" in block
     assert "nn.Conv2d(width, width, 3, padding=1)" in block
-    assert "nn.ModuleList([Block(8, 8, 1), Block(8, 16, 2), Block(16, 32, 2)])" in (
-        " ".join(found.source().split()).replace("[ ", "[").replace("( ", "(")
+    assert (
+        "[Block(8, 8, stride=1), Block(8, 16, stride=2), Block(16, 32, stride=2)]"
+        in (" ".join(found.source().split()).replace("[ ", "[").replace("( ", "("))
     )
     assert "for block in self.blocks:" in found.body()
 

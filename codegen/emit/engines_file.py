@@ -76,7 +76,9 @@ def _offered(plan: EnginePlan) -> dict[str, tuple[list[str], str]]:
     """Of each engine the functions that the network goes through, and what it is."""
     first = ["Converted"] if plan.precision in DTYPES else []
     first += ["in_int8"] if plan.precision == "int8" else []
-    wide = [*dict.fromkeys([*first, *["Converted"] * plan.halves])]
+    # Results in lists may come in another order than that of OUTPUTS and their types.
+    whole = plan.halves and not plan.lists
+    wide = [*dict.fromkeys([*first, *["Converted"] * whole])]
     packs = ["join_when_called" if plan.joins else "packed"]
     packs += ["Widened"] if plan.rows else []
     packs += ["take_integers_when_called"] if plan.integers else []

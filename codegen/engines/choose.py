@@ -73,6 +73,7 @@ def engine_plan(
     heavy = [node for node in graph.graph if node.op_type in _HEAVY | {"LSTM"}]
     types = {node.outputs[0].dtype for node in heavy}
     halves = types == {ir.DataType.FLOAT16}
+    convolves = any("Conv" in node.op_type for node in heavy)
     integers = () if precision == "int8" else _integer_layers(plan)
     exact = _exact_layers(precision, found, calls)
     name = wanted
@@ -95,7 +96,7 @@ def engine_plan(
         lists=bool(plan.interface.nested),
         layers=layers,
         halves=halves,
-        rows=halves and not any("Conv" in node.op_type for node in heavy),
+        rows=halves and (bool(plan.interface.nested) or not convolves),
         joins=shared and "nn.Linear" in layers,
         caches=whole and found == [CACHES] and calls.isdisjoint(_SIZES),
         makes=not (plan.lanes or plan.kernels) and makes_results(graph),

@@ -25,7 +25,7 @@ class EnginePlan:
     lists: bool = False  # among the results
     layers: tuple[str, ...] = ()  # for which `packed` has others
     halves: bool = False  # its products are in float16
-    rows: bool = False  # which then are quick for one row; convolutions never are
+    rows: bool = False  # which are taken as they stand for one row; nothing convolves
     joins: bool = False  # linear layers take the same single row
     caches: bool = False  # lists of them are all that is in the way of a trace
     makes: bool = False  # memory of its own for each result, from what is fed

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from support.emitted import imported
 from support.emitter_models import Graph
@@ -13,6 +14,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import fairhand
+from fairhand.codegen.emit.engines_file import engines_text
+from fairhand.codegen.ir.engine_plan import EnginePlan
+from fairhand.codegen.request.choices import AUTO
 
 PRODUCTS = ("aten.convolution", "aten.conv2d", "aten.mm", "aten.bmm", "aten.addmm")
 
@@ -47,6 +51,15 @@ def image_and_products() -> Any:
     rows = g("Softmax", g("MatMul", g("Transpose", x, perm=[0, 2, 1]), x), axis=-1)
     weight = g.weight("v", value=g.random.normal(0, 0.1, (36, 50)).astype(half))
     return g.model(y=g("Cast", g("MatMul", rows, weight), to=1))
+
+
+@pytest.mark.parametrize("lists", [False, True])
+def test_results_in_lists_keep_their_types(lists: bool) -> None:
+    """Their order is not that of the types that are declared."""
+    plan = EnginePlan(AUTO, "", False, halves=True, rows=lists, lists=lists)
+    text = engines_text(plan)
+    assert ("Converted" in text) is not lists
+    assert ("Widened" in text) is lists
 
 
 def test_products_are_computed_in_float32_on_weights_that_are_converted_once(

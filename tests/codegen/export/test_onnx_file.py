@@ -418,6 +418,23 @@ def test_a_new_weight_is_called_as_a_weight_of_the_file(tmp_path: Path) -> None:
     assert len(sizes.pop("kernel")) == 2 and [*sizes.values()] == [[3]]
 
 
+def test_no_new_value_is_called_as_a_weight_that_moved(tmp_path: Path) -> None:
+    """The exporter calls its own values so, too."""
+    weights = ", ".join(f"float[2, 2] linear_{i} = {{1, 2, 3, {i}}}" for i in range(4))
+    steps = " ".join(f"x{i + 1} = MatMul (x{i}, linear_{i})" for i in range(4))
+    model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["": 17]>
+        net (float[n, 2] x0) => (float[n, 2] y) <{weights}>
+            {{ {steps} y = Relu (x4) }}""")
+    fairhand.compile(model, tmp_path / "net", verify=False)
+    module = onnx_file.imported(tmp_path / "net").load()
+    for name, layer in list(module.named_children()):
+        setattr(module, name, nn.Sequential(layer))  # its weight has another key
+    graph = onnx.load(fairhand.export(module, None, tmp_path / "new.onnx").path).graph
+    names = {w.name for w in graph.initializer}
+    names |= {out for node in graph.node for out in node.output}
+    assert not names & {f"linear_{i}" for i in range(4)}
+
+
 def test_the_first_of_equals_comes_first(tmp_path: Path) -> None:
     net = """<ir_version: 10, opset_import: ["" : 20]>
         net (float[2, 9] x) => (float[2, 3] v, int64[2, 3] i) <int64[1] k = {3}>

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from support.contrib_models import assert_close
+from support.drawn import some
 from support.emitter_models import run_here
 from support.search_encoded import decoder, encoder
 from support.search_models import float32, gpt2, int32, search
@@ -83,7 +84,7 @@ def compared(model: onnx.ModelProto, feed: dict[str, Any], folder: Path) -> str:
     return (package.path / "model.py").read_text("utf-8")
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", some(CASES, 2))
 def test_a_search_is_a_loop(case: str, tmp_path: Path) -> None:
     op, inputs, attrs = CASES[case]
     outputs = SCORED if op == "BeamSearch" else SCORED[:1]
@@ -108,7 +109,7 @@ ENCODED_CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("case", ENCODED_CASES)
+@pytest.mark.parametrize("case", some(ENCODED_CASES, 2))
 def test_a_search_behind_an_encoder(case: str, tmp_path: Path) -> None:
     inputs, attrs = ENCODED_CASES[case]
     graphs = {"encoder": encoder(), "decoder": decoder()}
@@ -266,7 +267,7 @@ WHISPER_CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], int]] = {
 }
 
 
-@pytest.mark.parametrize("case", WHISPER_CASES)
+@pytest.mark.parametrize("case", some(WHISPER_CASES, 2))
 def test_whisper(case: str, tmp_path: Path) -> None:
     op, inputs, attrs, count = WHISPER_CASES[case]
     hidden = case == "prompt"

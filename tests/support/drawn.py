@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterable
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,3 +28,8 @@ def drawn(name: str, one_in: int) -> list[pytest.MarkDecorator]:
     others are slow."""
     number = int.from_bytes(sha256(f"{_commit()} {name}".encode()).digest()[:8], "big")
     return [] if number % one_in == 0 else [pytest.mark.slow]
+
+
+def some(names: Iterable[Any], one_in: int) -> list[Any]:
+    """Parameters of a test: one in so many of these names, the others are slow."""
+    return [pytest.param(name, marks=drawn(str(name), one_in)) for name in names]

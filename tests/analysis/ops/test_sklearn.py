@@ -13,7 +13,7 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 import torch
-from support.drawn import drawn
+from support.drawn import some
 from tools.conformance import imported
 
 import fairhand
@@ -188,7 +188,7 @@ def test_there_are_forty() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=drawn(name, 2)) for name in MODELS]
+    "name", some(MODELS, 3)
 )
 def test_estimator(name: str, tmp_path: Path) -> None:
     torch.set_num_threads(1)

@@ -14,7 +14,7 @@ import pytest
 import torch
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
-from support.drawn import drawn
+from support.drawn import some
 from support.emitter_models import Graph, run_here
 from support.golden_images import IMAGES
 from support.golden_sequences import SEQUENCES
@@ -78,7 +78,7 @@ def with_special(name: str, feed: dict[str, torch.Tensor]) -> dict[str, torch.Te
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of what is special
 @pytest.mark.parametrize(
-    "name", [pytest.param(x, marks=drawn(x, 2)) for x in (*POINTWISE, *ROWS, *MOVES)]
+    "name", some((*POINTWISE, *ROWS, *MOVES), 3)
 )
 def test_operator_in_a_kernel(name: str, tmp_path: Path) -> None:
     """The cases of the operator's table entry that give a kernel of their own."""
@@ -95,8 +95,8 @@ def test_operator_in_a_kernel(name: str, tmp_path: Path) -> None:
             continue
         tensors = {name: tensor(x) for name, x in feed.items()}
         full = all(t.numel() for n, t in tensors.items() if n in kernel.arguments)
-        for some in (tensors, with_special(name, tensors)):
-            wanted, got = kernel.reference(some), kernel.kernel(some)
+        for feeds in (tensors, with_special(name, tensors)):
+            wanted, got = kernel.reference(feeds), kernel.kernel(feeds)
             assert all(map(close, got, wanted)), (i, got, wanted)
         assert kernel.launches == [2 * int(full)]
     assert made or name == "SwiGLU", "no case of the table became a kernel"

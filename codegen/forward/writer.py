@@ -68,7 +68,7 @@ class BodyWriter(Inlining):
     ) -> Body:
         """`given` and `made` are caches among the arguments and the results, `asked`
         what the results are to be called."""
-        inputs = self.inputs
+        inputs, self.results = self.inputs, results
         self.asked = dict(zip(results, asked, strict=False))
         self.names.update(zip(inputs, arguments, strict=True))
         nested = {v for family in given for row in family.rows for v in row}

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 
 import onnx_ir as ir
 
 from ...analysis.graph.shape_facts import ShapeFacts
-from ...analysis.spelling.expr import HelperRef, Name, leaves
+from ...analysis.spelling.expr import Name
 from ..classes.module_classes import ClassTable, ModuleClass
-from ..forward.writer import Body, BodyWriter
+from ..forward.writer import BodyWriter
 from ..ir.assignment import Assignment
-from ..ir.cache_arguments import CacheArgument
 from ..ir.control_flow import Action
 from ..ir.module_call import ModuleCall
 from ..ir.statement_tree import Statement, flat, reads
@@ -81,28 +79,6 @@ class _KernelBody(BodyWriter):
             collection.memo,
             collection.saved,
         )
-        self.used: list[Statement] = []
-
-    def write(
-        self,
-        arguments: list[str],
-        results: list[ir.Value],
-        given: Sequence[CacheArgument] = (),
-        made: Sequence[CacheArgument] = (),
-        asked: Sequence[str] = (),
-    ) -> Body:
-        """Without the helpers that only kernels would call."""
-        body = super().write(arguments, results, given, made, asked)
-        self.collection.reasons.update(self.regions.reasons)
-        if not self.used:
-            return body
-        helpers = [
-            leaf.function
-            for statement in self.used
-            for leaf in leaves(statement.expr)
-            if isinstance(leaf, HelperRef)
-        ]
-        return replace(body, helpers=tuple(dict.fromkeys(helpers)))
 
     def rolled(self, statements: list[Statement]) -> list[Statement]:
         items = super().rolled(statements)
@@ -121,7 +97,7 @@ class _KernelBody(BodyWriter):
         for s in items:
             for rounds in self.loops.values() if s not in known else ():
                 s.expr = rounds.outside(s.expr)
-        self.used = list(flat(items))
+        self.collection.reasons.update(self.regions.reasons)
         return items
 
     def _behind(self, statement: Statement) -> Steps | None:

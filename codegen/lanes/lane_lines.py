@@ -12,7 +12,6 @@ from ...analysis.spelling.expr import Call, Expr, Name, Ref, render
 from ..classes.module_classes import ClassTable, ModuleClass
 from ..forward.writer import Body, BodyWriter
 from ..ir.assignment import LayerRef
-from ..ir.cache_arguments import CacheArgument
 from ..ir.identifiers import unused
 from ..ir.module_call import ModuleRef
 from ..ir.naming import callee_arguments
@@ -39,17 +38,6 @@ class ForkWriter(BodyWriter):
         self.lanes: list[LaneWriter] = []
         self.calls: tuple[tuple[str, ...], ...] = ()
         self.taken = {member.attr for member in cls.members}
-
-    def write(
-        self,
-        arguments: list[str],
-        results: list[ir.Value],
-        given: Sequence[CacheArgument] = (),
-        made: Sequence[CacheArgument] = (),
-        asked: Sequence[str] = (),
-    ) -> Body:
-        self.results = results
-        return super().write(arguments, results, given, made, asked)
 
     def statements(self) -> list[Statement]:
         whole = super().statements()

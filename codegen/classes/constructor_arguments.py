@@ -16,6 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain, permutations
 from typing import Any
 
 from ...analysis.ops.quant_layers import QUANTIZED_CONVS, QUANTIZED_LINEARS
@@ -58,6 +59,7 @@ ARGUMENTS = {
 
 # What a reader would not know by its place: Stage(64, 128, depth=3, stride=2).
 BY_NAME = ("depth", "stride", "dilation", "groups", "padding")
+_COUNTED = r"^(size|width|hidden|(?:in|out)_(?:channels|features))[\d_]+$"
 _CHANNELS = ("in_", "width", "hidden", "out_", "num_", "embedding", "channels")
 
 
@@ -66,7 +68,8 @@ class Parameter:
     """A parameter of a class: its columns, a value per instance, and its default.
 
     ANY is the value of instances that lack the layer; what these are given is `usual`.
-    `derived` are columns that are computed of it, each with its text: "4 * {}".
+    `derived` are columns that are computed of it, each with its text: "4 * {c0}" of a
+    parameter whose first column is 0.
     """
 
     wish: str
@@ -89,10 +92,15 @@ class Parameter:
         usual = {"stride": 1, "dilation": 1, "groups": 1, "padding": 0}.get(self.wish)
         return usual if 2 * values.count(usual) >= len(values) else None
 
-    def texts(self, label: str) -> dict[int, str]:
-        """What stands in the columns of a parameter with this name."""
-        own = dict.fromkeys(self.columns, label)
-        return own | {column: text.format(label) for column, text in self.derived}
+    def texts(self, labels: dict[str, str]) -> dict[int, str]:
+        """What stands in its columns, where parameters have these names."""
+        own = dict.fromkeys(self.columns, labels[place(self)])
+        return own | {column: text.format(**labels) for column, text in self.derived}
+
+
+def place(group: Parameter | _Group) -> str:
+    """What stands in a text for the name of a parameter."""
+    return f"c{group.columns[0]}"
 
 
 def parameters(
@@ -102,12 +110,14 @@ def parameters(
     groups = _varying(rows, labels)
     bases = _dependent(groups) if derives else {}
     derived: dict[int, list[tuple[int, str]]] = {}
-    for i, (base, text) in bases.items():
+    for i, ((base, *_), text) in bases.items():
         derived.setdefault(base, []).extend((c, text) for c in groups[i].columns)
     found = []
     for i, group in enumerate(groups):
         if i not in bases:
             wish = _name(group.labels)
+            if any(wish == known.wish for known in found):
+                wish = _AGAIN.get(wish, wish)
             columns, more = tuple(group.columns), tuple(derived.get(i, ()))
             found.append(Parameter(wish, columns, tuple(group.values), more))
     return sorted(found, key=_order)
@@ -184,8 +194,8 @@ def _meaning(label: str) -> str:
 
 
 def plain_size(label: str) -> str:
-    """size2 of a class inside is a size of the one around it."""
-    return re.sub(r"(?<=^size)[\d_]+$", "", label)
+    """size2 of a class inside is a size of the one around it, and so of widths."""
+    return re.sub(_COUNTED, r"\1", label)
 
 
 def _agree(a: Any, b: Any) -> bool:
@@ -210,6 +220,10 @@ def _name(labels: list[str]) -> str:
     return first_name(PARAMETERS, ask)
 
 
+# What enters one layer more is a width inside.
+_AGAIN = {"in_channels": "width", "in_features": "hidden"}
+
+
 # ---- numbers that others tell: nn.Linear(width, 4 * width)
 
 # Queries, keys and values; what an MLP is wider by.
@@ -224,25 +238,27 @@ _PLAIN = {"dim": 0, "size": 1}
 _SAME = {("stride", "kernel_size"), ("padding", "dilation")}
 
 
-def _dependent(columns: Sequence[_Group]) -> dict[int, tuple[int, str]]:
-    """For each column that another one tells which one, and how: "4 * {}"."""
-    found: dict[int, tuple[int, str]] = {}
+def _dependent(columns: Sequence[_Group]) -> dict[int, tuple[tuple[int, ...], str]]:
+    """For each column that others tell which ones, and how: "4 * {c0}"."""
+    found: dict[int, tuple[tuple[int, ...], str]] = {}
     # The largest first, and of equal ones those that have no name of their own.
     order = [
         (-max(filter(_whole, c.values), default=0), _PLAIN.get(c.meaning, 2), i)
         for i, c in enumerate(columns)
     ]
     for _, _, i in sorted(order):
-        if any(base == i for base, _ in found.values()):
+        if any(i in bases for bases, _ in found.values()):
             continue
-        for base, column in enumerate(columns):
-            if base == i or base in found:
-                continue
-            text = _law(columns[i], column)
-            if not text and base < i:
-                text = _ratio(columns[i], column)
+        free = [base for base in range(len(columns)) if base not in (i, *found)]
+        before = [base for base in free if base < i]
+        for bases in [(base,) for base in free] + [*permutations(before, 2)]:
+            wanted, first, *more = (columns[j] for j in (i, *bases))
+            text = _sum(wanted, first, *more) if more else _law(wanted, first)
+            if not text and not more:
+                text = _multiple(wanted, first, bases[0] < i)
             if text:
-                found[i] = base, text
+                texts = (f"{{{place(columns[base])}}}" for base in bases)
+                found[i] = bases, text.format(*texts)
                 break
     return found
 
@@ -261,31 +277,45 @@ def _law(wanted: _Group, base: _Group) -> str:
         stated = "size" in meanings and len({a for a, _ in pairs}) > 2
         same = meanings in _SAME or stated or (sizes and (unlikely or stored))
         return "{}" if same else ""
-    if meanings == ("channels", "channels") and _enters(base) and not _enters(wanted):
-        for factor in _FACTORS if len(wanted.labels) <= _MOST_PLACES else ():
-            if all(a == factor * b for a, b in pairs):
-                return f"{factor} * {{}}"
     plain = not {"channels", *_KERNEL}.intersection(meanings)
     if plain and unlikely and all(a == b * b for a, b in pairs):
         return "{} ** 2"
     return ""
 
 
-def _ratio(wanted: _Group, base: _Group) -> str:
-    """A width that is so many times one that was told before it, or such a part."""
-    pairs = _pairs(wanted, base)
-    channels = wanted.meaning == base.meaning == "channels"
-    if not channels or len(wanted.labels) > _MOST_PLACES:
+def _multiple(wanted: _Group, base: _Group, before: bool) -> str:
+    """A width that is so many times another, or a part or more of one told before."""
+    pairs, joined = _pairs(wanted, base), _enters(wanted)
+    if not wanted.meaning == base.meaning == "channels":
         return ""
-    if not all(_whole(a) and _whole(b) for a, b in pairs):
+    if len(wanted.labels) > _MOST_PLACES or not all(map(_whole, chain(*pairs))):
         return ""
-    if len({b for _, b in pairs}) < _SIZES:
-        return ""
+    # What enters a layer and comes out of none was joined, or cut, of what came in.
+    sure = before and len({b for _, b in pairs}) >= (2 if joined else _SIZES)
+    usual = _FACTORS if _enters(base) and not joined else ()
     for times in range(2, _MOST_TIMES + 1):
-        if all(a == times * b for a, b in pairs):
+        if all(a == times * b for a, b in pairs) and (sure or times in usual):
             return f"{times} * {{}}"
-        if all(times * a == b for a, b in pairs):
+        if all(times * a == b for a, b in pairs) and sure:
             return f"{{}} // {times}"
+    more = {a - b for a, b in pairs}
+    grown = sure and joined and len(more) == 1 and min(more) > 0
+    return f"{{}} + {min(more)}" if grown else ""
+
+
+def _sum(wanted: _Group, base: _Group, other: _Group) -> str:
+    """A width that enters a layer when one was joined with so many of another."""
+    groups = wanted, base, other
+    rows = [*zip(*(group.values for group in groups), strict=True)]
+    if not _enters(wanted) or any(group.meaning != "channels" for group in groups):
+        return ""
+    if not all(map(_whole, chain(*rows))):
+        return ""
+    if all(a * rows[0][2] == b * rows[0][1] for _, a, b in rows):
+        return ""  # all of them are one, so many times
+    for times in range(1, _MOST_TIMES + 1):
+        if all(c == a + times * b for c, a, b in rows):
+            return "{} + {}" if times == 1 else f"{{}} + {times} * {{}}"
     return ""
 
 

@@ -21,6 +21,7 @@ from .constructor_arguments import (
     BY_NAME,
     Parameter,
     parameters,
+    place,
     plain_size,
     unexplained,
 )
@@ -151,17 +152,17 @@ class ClassTable:
         if not chain and not network:
             self._name(cls, _class_wish(calls), calls)
         varying = self.varying(calls)
-        labels: dict[int, str] = {}
+        labels: dict[str, str] = {}
         sizes = [plain_size(parameter.wish) for parameter in varying]
         # Attributes of its own first: size1 is self.size1, where there is another.
         for parameter in sorted(varying, key=lambda p: (p.wish == "size", p.columns)):
             one = sizes.count("size") == 1
             wish = plain_size(parameter.wish) if one else parameter.wish
-            labels[id(parameter)] = unused(wish, labels.values())
+            labels[place(parameter)] = unused(wish, labels.values())
         for parameter in varying:
-            label = labels[id(parameter)]
+            label = labels[place(parameter)]
             cls.parameters.append(label)
-            cls.holes.update(parameter.texts(label))
+            cls.holes.update(parameter.texts(labels))
             cls.usual[label] = parameter.usual
             if parameter.default is not None:
                 cls.defaults[label] = parameter.default

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from fairhand.codegen.classes.constructor_arguments import ANY, parameters
+from fairhand.codegen.classes.constructor_arguments import (
+    ANY,
+    parameters,
+    place,
+    plain_size,
+)
 
 
 def written(labels: str, *rows: list[object], derives: bool = True) -> list[str]:
     """For each column the text that stands in it, "" for what is alike everywhere."""
     names = labels.split()
     texts = [""] * len(names)
-    for parameter in parameters([list(row) for row in rows], names, derives):
-        for column, text in parameter.texts(parameter.wish).items():
+    found = parameters([list(row) for row in rows], names, derives)
+    names_of = {place(parameter): parameter.wish for parameter in found}
+    for parameter in found:
+        for column, text in parameter.texts(names_of).items():
             texts[column] = text
     return texts
 
@@ -48,6 +55,41 @@ def test_a_ratio_in_three_sizes_is_no_chance() -> None:
         "in_channels",
         "2 * in_channels",
     ]
+
+
+JOINED = "in_channels out_channels in_channels"
+
+
+def test_what_is_joined_or_cut_is_told_in_two_sizes() -> None:
+    assert written(JOINED, [64, 16, 128], [128, 24, 256])[2] == "2 * in_channels"
+    assert written(JOINED, [64, 16, 32], [128, 24, 64])[2] == "in_channels // 2"
+    assert written(JOINED, [64, 16, 48], [64, 24, 72])[2] == "3 * out_channels"
+    assert written(JOINED, [64, 16, 96], [96, 24, 128])[2] == "in_channels + 32"
+    # What comes out of a layer is none of these.
+    labels = "in_channels out_channels out_channels"
+    assert written(labels, [64, 16, 128], [128, 24, 256])[2] == "out_channels"
+
+
+def test_one_width_joined_with_so_many_of_another() -> None:
+    rows = [16, 16, 64], [64, 32, 160], [256, 64, 448]
+    assert written(JOINED, *rows)[2] == "in_channels + 3 * out_channels"
+    assert written(JOINED, [16, 8, 24], [64, 16, 80])[2] == "in_channels + out_channels"
+    # Twice as much of each is no second size; one that differs is no law.
+    assert written(JOINED, [32, 48, 176], [64, 96, 352])[2] == "width"
+    assert written(JOINED, *rows, [512, 64, 705])[2] == "width"
+    assert written(JOINED, [16, 16, 64], [64, 32, ANY], [8, 2, 14])[2] == "width"
+
+
+def test_what_enters_once_more_is_a_width_inside() -> None:
+    labels = "in_channels in_channels out_channels"
+    rows = [128, 80, 80], [256, 96, 96]
+    assert written(labels, *rows) == ["in_channels", "width", "width"]
+
+
+def test_a_count_of_a_class_inside_is_none_of_the_one_around_it() -> None:
+    labels = "width2", "in_channels2_2", "hidden3", "size1", "norm2", "width"
+    plain = ["width", "in_channels", "hidden", "size", "norm2", "width"]
+    assert [plain_size(label) for label in labels] == plain
 
 
 def test_a_multiple_in_many_places_keeps_its_name() -> None:

@@ -66,10 +66,8 @@ def verify_again(
         if results is not None:
             differs = validation.found.get("differs", {}) if validation else {}
             results.refuse_others(differs.get("decides", ()))
-        if validation is not None and not _differed(package):
-            if results is None:
-                _refuse_other_calls(package, validation, found)
-            _refuse_fewer_sizes(package, validation.found)
+        if validation is not None:
+            _refuse_others(package, validation, found, results is not None)
     lines = []
     for case in found.cases:
         worst = max((e for _, e in case.errors), default=0.0)
@@ -104,21 +102,37 @@ def _feeds(loaded: Loaded) -> dict[str, list[Any]]:
     return feeds
 
 
-def _refuse_other_calls(
-    package: Path, validation: Validation, found: parity.Verification
+def _refuse_others(
+    package: Path,
+    validation: Validation,
+    found: parity.Verification | None = None,
+    by_results: bool = False,
 ) -> None:
-    """Raise VerificationError where model.py makes other calls than the graph, or can't
-    be followed any more, because of an edit: results agreed, on what was sampled."""
+    """Raise VerificationError where model.py makes other calls than the graph, or, as
+    edited, can't be followed any more, or is it at fewer sizes. `found` agrees, and is
+    enough `by_results`."""
     before = read_report(package).get("emission") or {}
-    now, edited = validation.found, MODEL in edited_files(package)
-    if not edited:
-        validation.refuse_other_calls()
-    elif "differs" in now or (before.get("validated") and not now["validated"]):
+    now, was_shown = validation.found, before.get("validated")
+    if MODEL not in edited_files(package):
+        if found is None or "differs" not in before:
+            validation.refuse_other_calls()
+        return
+    if not by_results and ("differs" in now or (was_shown and not now["validated"])):
         what = difference(now["differs"]) if "differs" in now else now["reason"]
+        if found is None:
+            raise VerificationError(
+                f"model.py makes other calls than the graph: {what}"
+            )
         runs = f"{len(found.cases)} inputs within {found.worst:.2g}"
         raise VerificationError(
             f"results agree on {runs}; calls aren't the graph's: {what}",
             hint="--by-results tries more inputs, and takes their word for it",
+        )
+    if now["validated"] and was_shown and is_of_fewer_sizes(now, before):
+        since = f"; {now['since']}" if "since" in now else ""
+        raise VerificationError(
+            f"model.py is the graph at some sizes alone: {emission_line(now)}{since}",
+            hint="as written, it made them at all sizes",
         )
 
 
@@ -143,27 +157,6 @@ def _laid_to_edits(package: Path) -> Iterator[None]:
         raise VerificationError(error.what, where, hint) from None
 
 
-def _differed(package: Path) -> bool:
-    """Whether a package made other calls when it was written, and is as it was."""
-    found = read_report(package).get("emission") or {}
-    return "differs" in found and MODEL not in edited_files(package)
-
-
-def _refuse_fewer_sizes(package: Path, found: Mapping[str, Any]) -> None:
-    """Raise VerificationError where what was shown for all sizes no longer is, because
-    of an edit: a branch that some of them take."""
-    before = read_report(package).get("emission") or {}
-    if not found["validated"] or not before.get("validated"):
-        return
-    if MODEL not in edited_files(package) or not is_of_fewer_sizes(found, before):
-        return
-    since = f"; {found['since']}" if "since" in found else ""
-    raise VerificationError(
-        f"model.py is the graph at some sizes alone: {emission_line(found)}{since}",
-        hint="as written, it made them at all sizes",
-    )
-
-
 def verify_all_inputs(
     package: Path, model: Path | None, rules: Path | None = None
 ) -> str:
@@ -177,9 +170,10 @@ def verify_all_inputs(
     validation = _validation(package, _loaded(package, model), rules, True)
     with _laid_to_edits(package):
         parity.run_package(package, [], then=validation)
-        validation.refuse_other_calls()
-        _refuse_fewer_sizes(package, validation.found)
-    return emission_line(validation.found)
+        _refuse_others(package, validation)
+    others = [name for name in edited_files(package) if name not in (MODEL, WEIGHTS)]
+    beside = f"; not compared, and edited: {', '.join(others)}" if others else ""
+    return emission_line(validation.found) + beside
 
 
 def _loaded(package: Path, model: Path | None) -> Loaded:

@@ -35,7 +35,7 @@ from torch.utils._sympy.functions import Min
 
 from . import recorder
 from .memory import CannotFollow
-from .network import as_written, called
+from .network import called, page, takes_as_much
 from .recorder import COUNTS, Recorded, Recorder, Whole
 from .sizes import MIN, in_words, normal
 
@@ -88,6 +88,10 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
     was edited, is its text before that.
     """
     warnings.simplefilter("ignore")
+    both = [page(request["package"], text) for text in ("", request.get("written", ""))]
+    if not takes_as_much(*both):
+        part = {"line": 0, "calls": "other INPUTS or OUTPUTS", "text": ""}
+        return {"validated": False, "differs": part | {"decides": [part["calls"]]}}
     tries = request["reference"]["tries"]
     found: dict[str, Any] = {}
     since, decides = "", list[str]()
@@ -256,9 +260,6 @@ class Both:
         self, request: Mapping[str, Any], sizes: Mapping[str, int], symbolic: bool
     ) -> None:
         self.reference = request["reference"]
-        package = Path(request["package"]).resolve()
-        if str(package.parent) not in sys.path:
-            sys.path.insert(0, str(package.parent))
         self.sizes = sizes
         self.symbols: dict[str, str] = {}
         self.taken: list[str] = []  # for granted, of sizes
@@ -272,9 +273,7 @@ class Both:
         if self.env is not None:  # our own is for functions (repeats.py)
             self.fake.cache_enabled = False
         self.recorder = Recorder(self.fake, elements=not symbolic)
-        text = request.get("text")
-        name = f"{package.name}.model"
-        self.take(as_written(package, text) if text else importlib.import_module(name))
+        self.take(page(request["package"], request.get("text", "")))
 
     def take(self, module: ModuleType) -> None:
         """Let this be model.py."""
@@ -493,7 +492,8 @@ class Both:
 
     def only_sizes(self, known: Sequence[sympy.Basic]) -> dict[str, int]:
         """The number that conditions leave for each open size; {} if any has more."""
-        fixed = {str(e.lhs): int(e.rhs) for e in known if _is_number_of(e)}
+        equal = [e for e in known if isinstance(e, sympy.Eq) and e.lhs.is_Symbol]
+        fixed = {str(e.lhs): int(e.rhs) for e in equal if e.rhs.is_Integer}
         return fixed if set(self.symbols.values()) == fixed.keys() else {}
 
     def decisions(
@@ -632,13 +632,6 @@ def _is_of_one(guard: Any) -> bool:
         return False
     asked = guard.sloc.framework_loc
     return getattr(asked, "filename", "").startswith(_CALLS)
-
-
-def _is_number_of(condition: sympy.Basic) -> bool:
-    """Whether a condition gives a size its number."""
-    if not isinstance(condition, sympy.Eq):
-        return False
-    return condition.lhs.is_Symbol and condition.rhs.is_Integer
 
 
 def _listed(options: Iterable[str]) -> str:

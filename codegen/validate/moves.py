@@ -218,10 +218,6 @@ def _cat(sources: Sequence[Source], args: Any, kwargs: Any, text: SizeText) -> A
     return joined(sources, dim % rank, text) if rank and len(ranks) == 1 else None
 
 
-def _clone(sources: Sequence[Source], args: Any, kwargs: Any, text: SizeText) -> Memory:
-    return copied(*sources[0], text)
-
-
 def opposite(source: Source) -> Source:
     """What a view sees, negated or denied."""
     memory, seen = source[0].behind(source[1])
@@ -377,7 +373,7 @@ def indexed(
 MOVES: dict[Any, Callable[..., Memory | None]] = {
     _AT.bitwise_not.default: _deny,
     _AT.cat.default: _cat,
-    _AT.clone.default: _clone,
+    _AT.clone.default: lambda x, _, __, text: copied(x[0][0], x[0][1], text),
     _AT.flip.default: _flip,
     _AT.neg.default: _turn,
     _AT.pixel_shuffle.default: _shuffle,

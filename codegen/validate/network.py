@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,8 +10,13 @@ from types import ModuleType
 from typing import Any
 
 
-def as_written(folder: Path, text: str) -> ModuleType:
-    """A model.py of this text in a package's folder."""
+def page(package: str, text: str = "") -> ModuleType:
+    """model.py of the package in this folder, or as if it had this text."""
+    folder = Path(package).resolve()
+    if not text:
+        if str(folder.parent) not in sys.path:
+            sys.path.insert(0, str(folder.parent))
+        return importlib.import_module(f"{folder.name}.model")
     made = ModuleType("as_written")
     vars(made).update(__file__=str(folder / "model.py"), __package__=folder.name)
     sys.modules[made.__name__] = made  # where dataclasses look for it
@@ -63,3 +69,21 @@ def filled(nested: Any, given: Mapping[str, Any]) -> Any:
     if isinstance(nested, str):
         return given[nested]
     return type(nested)(filled(item, given) for item in nested)
+
+
+def takes_as_much(edited: ModuleType, written: ModuleType) -> bool:
+    """Whether INPUTS and OUTPUTS of an edited model.py are as written, or say of fewer
+    sizes which number they are, or that they are others'."""
+    for table in ("INPUTS", "OUTPUTS"):
+        now, was = getattr(edited, table, {}), getattr(written, table)
+        if [(k, v[0]) for k, v in now.items()] != [(k, v[0]) for k, v in was.items()]:
+            return False
+        means: dict[object, object] = {}
+        for name, (_, dims) in was.items():
+            pairs = zip(now[name][1] or (), dims or (), strict=True)
+            for axis, (size, before) in enumerate(pairs):
+                known = (name, axis) if before in (None, "") else before
+                means.setdefault(size, known if isinstance(size, str) else size)
+                if size not in (None, "") and means[size] != known:
+                    return False
+    return True

@@ -103,14 +103,6 @@ def _is_held(value: object, dtype: Any) -> bool:
     return limits.min <= value <= limits.max
 
 
-def _number_of(symbol: sympy.Symbol) -> int:
-    return int(symbol.name.lstrip("zuf"))
-
-
-def _has_tensors(given: object) -> bool:
-    return any(True for _ in tensors_in(given))
-
-
 class Whole(TorchFunctionMode):
     """Keeps calls whole that PyTorch takes apart by the numbers that sizes are."""
 
@@ -415,7 +407,7 @@ class Recorder(TorchDispatchMode):
         drawn = 0
         if torch.Tag.nondeterministic_seeded in means.tags:
             self._draws = drawn = self._draws + 1
-        shown = tuple(f"{k}={v}" for k, v in given.items() if not _has_tensors(v))
+        shown = tuple(f"{k}={v}" for k, v in given.items() if not [*tensors_in(v)])
         each_part = [meaning(part, (), given) for part in PARTS.get(means, ())]
         parts = each_part or [(means, given)]
         return [self._call(*part, drawn, made) for part in parts], shown
@@ -497,8 +489,9 @@ class Recorder(TorchDispatchMode):
             call = calls[i] if len(calls) > 1 else calls[0]
             if isinstance(result, torch.Tensor):
                 self.memory.claim(result, tensors_in(given))
-                new = free_unbacked_symbols(result) - self._unknown.keys()
-                for k, symbol in enumerate(sorted(new, key=_number_of)):
+                new = [*free_unbacked_symbols(result) - self._unknown.keys()]
+                new.sort(key=lambda symbol: int(symbol.name.lstrip("zuf")))
+                for k, symbol in enumerate(new):
                     name = digest(call.name, "size", i, k)  # data decide that
                     self._unknown[symbol] = sympy.Symbol(name)
                 if self.memory.key(result) in known and not is_new:

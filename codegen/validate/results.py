@@ -7,18 +7,15 @@ by its name in a process that has the package loaded (child.py).
 
 from __future__ import annotations
 
-import importlib
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
-from .network import as_written, called, leaves
+from .network import called, leaves, page
 
 # Of an element, and of the largest one beside it: two units in float32's last place,
 # which a constant has that was rounded another way, and what is left of cancellation.
@@ -65,11 +62,9 @@ def agree(request: Mapping[str, Any]) -> dict[str, Any]:
     "output" on which "differs".
     """
     warnings.simplefilter("ignore")
-    folder, found, end = Path(request["package"]).resolve(), 0, time.monotonic()
-    if str(folder.parent) not in sys.path:
-        sys.path.insert(0, str(folder.parent))
-    edited = importlib.import_module(f"{folder.name}.model")
-    written = as_written(folder, request["text"])
+    found, end = 0, time.monotonic()
+    edited = page(request["package"])
+    written = page(request["package"], request["text"])
     sides = [(module, module.load()) for module in (written, edited)]
     cases = list(_cases(request["feeds"]))
     double = _runs_in_double(sides[0], cases[0][1])

@@ -446,6 +446,53 @@ def test_an_edit_that_is_wrong_for_one_row_or_none_is_refused(
         verify_all_inputs(folder, None)
 
 
+# In model.py -> what is said of it where it is refused.
+SAID = {
+    (
+        '"x": ("float32", ("n", 4))',
+        '"y": ("float32", ("n", 4))',
+    ): "other INPUTS or OUTPUTS",
+    (
+        '"x": ("float32", ("n", 4))',
+        '"x": ("float64", ("n", 4))',
+    ): "other INPUTS or OUTPUTS",
+    (
+        '"x": ("float32", ("n", 4))',
+        '"x": ("float32", (1, 4))',
+    ): "other INPUTS or OUTPUTS",
+    (
+        '"x": ("float32", ("n", 4))',
+        '"x": ("float32", ("n", "n"))',
+    ): "other INPUTS or OUTPUTS",
+    ('"x": ("float32", ("n", 4))', '"x": ("float32", ("n", "m"))'): "",
+    ('"x": ("float32", ("n", 4))', '"x": ("float32", ("rows", 4))'): "",
+    ("F.relu(x)", "F.relu(x)[:, :3]"): "other calls than the graph: model.py fails",
+}
+
+
+@pytest.mark.parametrize("edit", SAID)
+def test_an_edit_of_what_is_taken_or_that_fails_is_refused(
+    edit: tuple[str, str], tmp_path: Path
+) -> None:
+    net = "net (float[n, 4] x) => (float[n, 4] y) { z = Relu (x) y = Mul (z, x) }"
+    onnx.save(parsed(net), tmp_path / "net.onnx")
+    folder = tmp_path / "out" / tmp_path.name
+    fairhand.compile(tmp_path / "net.onnx", folder, cache=False)
+    path = folder / "model.py"
+    text = path.read_text("utf-8")
+    assert edit[0] in text
+    path.write_text(text.replace(*edit, 1), "utf-8")
+    session = folder / "session.py"
+    session.write_text(session.read_text("utf-8") + "# Edited.\n", "utf-8")
+    if not SAID[edit]:
+        said = verify_all_inputs(folder, None)
+        assert said.startswith("validated for all inputs of all sizes: ")
+        assert said.endswith("; not compared, and edited: session.py")
+        return
+    with pytest.raises(fairhand.VerificationError, match=SAID[edit]):
+        verify_all_inputs(folder, None)
+
+
 # What the last line of forward becomes, of {result}.
 KEPT = {
     "data, where they are large": "{result} if (x > 5).any() else -({result})",

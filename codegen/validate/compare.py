@@ -456,7 +456,10 @@ class Both:
         plain = torch.backends.nnpack.flags(enabled=False)  # which asks for batches
         whole = Whole(self.recorder) if self.env is not None else nullcontext()
         ends = patch.multiple(builtins, max=_greatest, min=_least)
-        ways = plain, composed, _GENERAL, self.fake, self.recorder, whole, ends
+        # What is compiled makes the calls that it makes uncompiled.
+        is_loaded = "torch._dynamo" in sys.modules
+        eager = torch.compiler.set_stance("force_eager") if is_loaded else nullcontext()
+        ways = plain, composed, _GENERAL, self.fake, self.recorder, whole, ends, eager
         with torch.set_grad_enabled(grad), ExitStack() as entered:
             for way in ways:
                 entered.enter_context(way)

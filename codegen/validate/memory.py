@@ -317,6 +317,8 @@ class Places:
 
     def _elements(self, tensor: torch.Tensor, turned: bool = False) -> object:
         memory = self.memory(tensor)
+        if 0 in map(self.plain, tensor.shape):
+            return "no elements", str(tensor.dtype)
         if memory.dtype != tensor.dtype:
             return (memory.name, self.place(tensor), turned)
         source, view = memory.behind(self.seen_by(tensor))

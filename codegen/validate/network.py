@@ -80,8 +80,10 @@ def takes_as_much(edited: ModuleType, written: ModuleType) -> bool:
             return False
         means: dict[object, object] = {}
         for name, (_, dims) in was.items():
-            pairs = zip(now[name][1] or (), dims or (), strict=True)
-            for axis, (size, before) in enumerate(pairs):
+            sizes, dims = now[name][1] or (), dims or ()
+            if len(sizes) != len(dims):
+                return False
+            for axis, (size, before) in enumerate(zip(sizes, dims, strict=True)):
                 known = (name, axis) if before in (None, "") else before
                 means.setdefault(size, known if isinstance(size, str) else size)
                 if size not in (None, "") and means[size] != known:

@@ -14,7 +14,7 @@ from ..ops.facts.cuts import ALL, Cut
 from ..ops.facts.index_functions import Count
 from ..shapes.index_functions import Places
 from ..shapes.one_batch import one_batch
-from .regions import known_by_sizes, site_cuts
+from .regions import keeps_pieces, known_by_sizes, site_cuts
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,9 @@ class Rows:
             if not any(taken) and not self._has(node.outputs[0], law.outputs[0]):
                 continue
             wanted = (*law.counted, *[None] * len(counted))[: len(counted)]
-            made = law.made if law.pieces == held else self._kept(node, law) * held
-            if counted != wanted or not made or not self._fit(node, law):
+            made = law.made if law.pieces == held else held
+            kept = law.pieces == held or keeps_pieces(node, law, self._shapes)
+            if counted != wanted or not kept or not self._fit(node, law):
                 continue
             places = [
                 None if a is None else Place(a, made, law.gives) for a in law.outputs
@@ -129,17 +130,6 @@ class Rows:
         if self._hang((found.first, *found.steps)):
             return None
         return tuple(taken), (Place(axes[0], 1, ALL if found.steps[axes[0]] else None),)
-
-    def _kept(self, node: ir.Node, law: Cut) -> int:
-        """1 where what is cut stays one axis, so that pieces of it stay, too."""
-        sides = (node.inputs, law.inputs), (node.outputs, law.outputs)
-        sizes = {
-            (self._shapes.dims(value) or ())[axis]
-            for side in sides
-            for value, axis in zip(*side, strict=False)
-            if value is not None and axis is not None
-        }
-        return int(law.pieces == law.made == 1 and len(sizes) == 1)
 
     def _has(self, value: ir.Value, axis: int | None = None) -> bool:
         dims = self._shapes.dims(value) or ()

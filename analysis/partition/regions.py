@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
 
@@ -27,16 +27,16 @@ from .layers import Layer
 class Region:
     """`columns` to `rows`; `parts` is what a degree has to divide.
 
-    `cut` has the axis of each value, `steps` the cut that each node between is taken
-    along, `sums` those that add up what is cut, as rows do; `pieces` is in what
-    pieces a joint product is used; `caches` are what the network takes and gives of it
-    in parts; `blocked` says why there is no region after all.
+    `cut` has the axis and pieces of each value, `steps` the cut of each node between,
+    `sums` those that add up what is cut, as rows do; `pieces` is in what pieces a joint
+    product is used; `caches` are what the network takes and gives of it in parts;
+    `blocked` says why there is no region after all.
     """
 
     columns: list[Layer]
     rows: list[Layer] = field(default_factory=list)
     parts: int = 0
-    cut: dict[ir.Value, int] = field(default_factory=dict)
+    cut: dict[ir.Value, tuple[int, Pieces]] = field(default_factory=dict)
     steps: dict[ir.Node, Cut] = field(default_factory=dict)
     sums: dict[ir.Node, Cut] = field(default_factory=dict)
     pieces: dict[Layer, Pieces] = field(default_factory=dict)
@@ -100,7 +100,7 @@ def _grown(
 ) -> Region:
     region = Region([seed])
     region.pieces[seed], region.parts = pieces, seed.columns // sum(shares(pieces))
-    region.cut[seed.result] = begin
+    region.cut[seed.result] = begin, pieces
     todo: list[tuple[ir.Value, int, Pieces]] = [(seed.result, begin, pieces)]
     while todo and not region.blocked:
         value, axis, held = todo.pop()
@@ -117,12 +117,12 @@ def _grown(
                 continue
             if known_by_sizes(node, shapes):
                 continue  # whole on all devices, whatever is cut
-            step = _step(node, value, axis, held, site_cuts(node, shapes))
+            step = _step(node, value, axis, held, shapes)
             if step is None and seed.along is not None and _rule(node) is cuts.adds:
-                laws = site_cuts(node, shapes, sums=True)
-                if added := _step(node, value, axis, held, laws):
-                    region.sums[node] = added
-                    continue
+                added = _step(node, value, axis, held, shapes, sums=True)
+                region.sums |= {} if added is None else {node: added}
+            if node in region.sums:
+                continue
             if step is None or not isinstance(step.parts, int):
                 region.blocked = f"{_label(node)} needs all of what {seed.path} gives"
                 break
@@ -130,8 +130,8 @@ def _grown(
             region.parts = math.gcd(region.parts, step.parts)
             for result, new in zip(node.outputs, step.outputs, strict=True):
                 if new is not None and result not in region.cut:
-                    region.cut[result] = new
-                    todo.append((result, new, 1))
+                    region.cut[result] = new, step.made
+                    todo.append((result, new, step.made))
     if not region.rows and not region.sums and not region.blocked:
         region.blocked = "nothing takes its result"
     return region
@@ -145,21 +145,41 @@ def _pieces(
         cut.pieces
         for node, _ in value.uses()
         for cut in ([] if node in owners else site_cuts(node, shapes))
-        if cut.inputs[0] == axis
+        if cut.inputs[0] == axis and shares(cut.pieces)
     ]
     return sorted(set(found) or {1}, key=shares)
 
 
 def _step(
-    node: ir.Node, value: ir.Value, axis: int, pieces: Pieces, laws: Iterable[Cut]
+    node: ir.Node,
+    value: ir.Value,
+    axis: int,
+    pieces: Pieces,
+    shapes: ShapeFacts,
+    sums: bool = False,
 ) -> Cut | None:
-    """The cut of a node along an axis of an input; its results are in one piece."""
-    for cut in laws:
+    """The cut of a node along an axis of an input, which has such pieces."""
+    for cut in site_cuts(node, shapes, sums):
         places = [i for i, other in enumerate(node.inputs) if other is value]
-        given = (cut.inputs[i] for i in places)
-        if (cut.pieces, cut.made) == (pieces, 1) and all(a == axis for a in given):
+        if any(cut.inputs[i] != axis for i in places):
+            continue
+        if cut.pieces == pieces:
             return cut
+        if keeps_pieces(node, cut, shapes):  # these say how often it can be cut
+            return replace(cut, parts=0, pieces=pieces, made=pieces)
     return None
+
+
+def keeps_pieces(node: ir.Node, law: Cut, shapes: ShapeFacts) -> bool:
+    """Whether what is cut stays one axis, so that pieces of it stay, too."""
+    sides = (node.inputs, law.inputs), (node.outputs, law.outputs)
+    sizes = {
+        (shapes.dims(value) or ())[axis]
+        for side in sides
+        for value, axis in zip(*side, strict=False)
+        if value is not None and axis is not None
+    }
+    return law.pieces == law.made == 1 and len(sizes) == 1
 
 
 def _joined(regions: Sequence[Region]) -> Iterator[Region]:
@@ -216,31 +236,33 @@ def _check_others(region: Region) -> None:
                 continue
             held = region.cut.get(value)
             given = value.is_graph_input() or value.const_value is not None
-            if held is not None and held != axis:
+            if held is not None and held != (axis, step.pieces):
                 region.blocked = f"{_label(node)} needs all of {_name(value)}"
-            if held is None and axis is not None and not (spread or given):
+            own = (spread or given) and isinstance(step.pieces, int)
+            if held is None and axis is not None and not own:
                 region.blocked = f"{_label(node)} takes {_name(value)}, which is whole"
 
 
 def _keep_caches(region: Region, shapes: ShapeFacts) -> None:
     """A result that is cut stays in parts where an input is its like, as caches are:
     cut along the same axis, of sizes that differ along one other at most."""
-    given = {v: axis for v, axis in region.cut.items() if v.is_graph_output()}
+    given = {v: place for v, place in region.cut.items() if v.is_graph_output()}
     taken = {
-        value: axis
+        value: (axis, step.pieces)
         for node, step in region.steps.items()
         for value, axis in zip(node.inputs, step.inputs, strict=False)
         if value is not None and value.is_graph_input() and axis is not None
     }
-    for result, axis in given.items():
-        like = [x for x, a in taken.items() if a == axis and _alike(x, result, shapes)]
+    for result, place in given.items():
+        same = [x for x, other in taken.items() if other == place and place[1] == 1]
+        like = [x for x in same if _alike(x, result, shapes)]
         if not like:
             region.blocked = f"{_name(result)} is an output of the network"
         for value in like:
             users = {node for node, _ in value.uses()} - region.steps.keys()
             if not all(known_by_sizes(node, shapes) for node in users):
                 region.blocked = f"{_name(value)} is read elsewhere, too"
-        region.caches |= dict.fromkeys([result, *like], axis)
+        region.caches |= dict.fromkeys([result, *like], place[0])
 
 
 def _alike(a: ir.Value, b: ir.Value, shapes: ShapeFacts) -> bool:

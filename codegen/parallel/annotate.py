@@ -133,8 +133,8 @@ def annotate(source: Path, out: Path, network: Network, plan: Plan) -> None:
 def _note_layer(
     nodes: Mapping[str, onnx.NodeProto], network: Network, plan: Plan, layer: Layer
 ) -> None:
-    joint = {x: n for r in plan.sharing.regions for x, n in r.pieces.items()}
-    pieces, way, noted = joint.get(layer, 1), plan.sharing.ways[layer], False
+    pieces, way = cuts_of(plan.sharing)[layer][1], plan.sharing.ways[layer]
+    noted = False
     if not isinstance(pieces, int):
         what = f"{one_line(layer.path, 60)} is cut in pieces of several sizes"
         raise FairhandError(f"{what}, which can't be noted in a file")

@@ -18,23 +18,22 @@ from .network import Network
 from .plan import Plan, cuts_of, parts_of, results_of
 
 # An axis, [axis, pieces], or [axis, pieces, component], of which elements count places;
-# pieces of several sizes are a list of them. Of an input "once", "sizes" (those of the
-# part's result), "words"; of a result "sum".
+# pieces of several sizes are a list of them, and below 0 is the size of each. Of an
+# input "once", "sizes" (those of the part's result), "words"; of a result "sum".
 Claimed = int | list[Any] | str | None
 
 
 def certificate(network: Network, plan: Plan) -> dict[str, Any]:
     """The claims as JSON. Values are named as in the graph that was written."""
     shapes, layers = network.shapes, plan.sharing.ways if plan.degrees.tp > 1 else {}
-    pieces = {x: n for r in plan.sharing.regions for x, n in r.pieces.items()}
+    cuts = cuts_of(plan.sharing) if layers else {}
     claims: dict[str, Any] = {}
     exchanges: dict[str, str] = {}
     for region in plan.sharing.regions if plan.degrees.tp > 1 else ():
         claims |= _region_claims(region, shapes)
         exchanges |= {node.outputs[0].name or "": "sum" for node in region.sums}
-    for layer, way in layers.items():
-        if way is not Way.WHOLE:
-            claims |= _layer_claims(layer, way, pieces.get(layer, 1), shapes)
+    for layer, (_, pieces) in cuts.items():
+        claims |= _layer_claims(layer, layers[layer], pieces, shapes)
     for layer, way in layers.items():
         if way.exchange == "sum":
             results = (node.outputs[0] for node in layer.nodes)
@@ -46,7 +45,7 @@ def certificate(network: Network, plan: Plan) -> dict[str, Any]:
     if plan.degrees.tp > 1:
         found["layers"] = {
             x.path: [way, _listed(pieces), x.matrix]
-            for x, (way, pieces) in cuts_of(plan.sharing).items()
+            for x, (way, pieces) in cuts.items()
         }
         found |= {"cuts": claims, "exchanges": exchanges}
         found["parts"] = {

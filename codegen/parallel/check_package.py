@@ -219,7 +219,7 @@ class _Checked:
                 if not same or (axis, own) != (pieces, 1):
                     refuse(f"{path} is cut along {pieces}, not as {name} is")
                 continue
-            key = self._key(f"{path}.weight")
+            key = self.values["TIES"].get(f"{path}.weight", f"{path}.weight")
             mine, theirs = _bits(self.tensor(key)), _bits(array.numpy())
             if np.array_equal(mine, theirs):
                 turned = axis
@@ -255,9 +255,6 @@ class _Checked:
         if not found and len(users) == 1:
             found = exchanges.get(users[0].outputs[0].name, "")
         return str(found)
-
-    def _key(self, key: str) -> str:
-        return str(self.values["TIES"].get(key, key))
 
     def _check_exchanges(self) -> None:
         """Of one device of each stage, with what stages gather that was handed on."""

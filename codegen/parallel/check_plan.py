@@ -186,11 +186,7 @@ class ClaimedCuts:
                 refuse(
                     f"{node.name} takes {value.name} as {place}, not {cut.get(value)}"
                 )
-            elif (
-                is_cut
-                and value not in cut
-                and (self.rows or place[1] != 1 or place[2] is not None)
-            ):
+            elif is_cut and value not in cut and (self.rows or place[2] is not None):
                 refuse(f"{node.name} takes a part of {value.name}, which is whole")
 
     # ---- by values
@@ -329,11 +325,10 @@ class _ClaimedNode:
         if value.dtype is None:
             raise Unknown("no type")
         kind = Kind.of(value.dtype)
-        content = self.cuts.shapes.content(value)
         counted = isinstance(place, tuple) and place[2] is not None
-        if content is not None and not counted:
-            listed = [self.cuts.number(n) for n in content.flat]
-            return stored(np.array(listed, np.int64).reshape(content.shape), kind)
+        known = None if counted else self._known(value, kind)
+        if known is not None:
+            return known
         dims = self.cuts.shapes.dims(value)
         if dims is None:
             raise Unknown("no sizes")
@@ -343,6 +338,14 @@ class _ClaimedNode:
         found = self._drawn(kind, shape, index)
         step = self.cuts.number(self.cuts.step(value, place))
         return self._counted(found, place, step) if counted else found
+
+    def _known(self, value: ir.Value, kind: Kind, part: bool = False) -> Tensor | None:
+        """What is known by sizes, those of a part or of the whole."""
+        content = self.cuts.shapes.content(value)
+        if content is None:
+            return None
+        listed = [self.cuts.number(n, part) for n in content.flat]
+        return stored(np.array(listed, np.int64).reshape(content.shape), kind)
 
     def _drawn(self, kind: Kind, shape: tuple[int, ...], index: int) -> Tensor:
         """Numbers that follow from the place; whole ones index the first input."""
@@ -404,19 +407,15 @@ class _ClaimedNode:
         mask = None
         for x, (value, place) in zip(whole, pairs, strict=True):
             if x is not None and value is not None and place == "sizes":
-                x = self._sizes(x, results, shapes)
+                x = stored(np.array(self._listed(shapes), np.int64), INT64)
             elif x is not None and value is not None and place == "once":
-                x = x if rank == 0 else _zeros(x)
+                x = pointwise(lambda n: n * 0, [x], x.kind) if rank else x
             elif x is not None and place == "words":
                 x, mask = self._words(x, whole[0], rank)
             elif x is not None and isinstance(place, tuple):
                 x = self.cut(x, place, rank, self.cuts.step(value, place))
             elif x is not None and value is not None and self.cuts.rows:
-                content = self.cuts.shapes.content(value)
-                if content is not None:
-                    listed = [self.cuts.number(n, True) for n in content.flat]
-                    array = np.array(listed, np.int64).reshape(content.shape)
-                    x = stored(array, x.kind)
+                x = self._known(value, x.kind, True) or x
             inputs.append(x)
         found = self._apply(inputs)
         if mask is not None:
@@ -430,8 +429,9 @@ class _ClaimedNode:
         if not isinstance(place, tuple):
             return shape
         axis, pieces, _ = place
-        count = sum(shares := _shares(pieces))
-        if not 0 <= axis < len(shape) or min(shares, default=0) < 1:
+        shares = _shares(pieces, shape[axis]) if 0 <= axis < len(shape) else ()
+        count = sum(shares)
+        if min(shares, default=0) < 1:
             self._wrong(f"there is no axis {axis} of {pieces} pieces")
         if shape[axis] % (count * self.cuts.degree):
             self._wrong(
@@ -445,7 +445,8 @@ class _ClaimedNode:
         """What the device of this number has of a tensor, which counts `each` a row."""
         shape = self._cut_shape(x.shape, place)
         axis, pieces, component = place
-        steps = np.array(_shares(pieces)) * (shape[axis] // sum(_shares(pieces)))
+        shares = np.array(_shares(pieces, x.shape[axis]))
+        steps = shares * (shape[axis] // sum(shares))
         ends, count = np.cumsum(steps), self.cuts.degree
         number = self.cuts.number(each)
 
@@ -462,26 +463,18 @@ class _ClaimedNode:
 
         return Tensor(x.kind, shape, compute)
 
-    def _sizes(
-        self, x: Tensor, results: Sequence[Tensor], shapes: Sequence[tuple[int, ...]]
-    ) -> Tensor:
-        listed = list(shapes[0])
-        if len(results) > 1:
-            listed = [shape[self._worked(results)] for shape in shapes]
-        return stored(np.array(listed, np.int64), INT64)
-
-    def _worked(self, results: Sequence[Tensor]) -> int:
+    def _listed(self, shapes: Sequence[tuple[int, ...]]) -> list[int]:
+        """What says the sizes of results: all of one, or along which they differ."""
         axis = self.attributes.get("axis", 0)
-        return int(axis) % max(results[0].rank, 1)
+        if len(shapes) == 1:
+            return list(shapes[0])
+        return [shape[int(axis) % max(len(shape), 1)] for shape in shapes]
 
     def _check_sizes(
         self, whole: Sequence[Any], pairs: Sequence[tuple[Any, Any]]
     ) -> None:
         """An operand of sizes has those of the result, or leaves them to be found."""
-        results = self._apply(whole)
-        wanted = list(results[0].shape)
-        if len(results) > 1:
-            wanted = [t.shape[self._worked(results)] for t in results]
+        wanted = self._listed([t.shape for t in self._apply(whole)])
         for x, (_, place) in zip(whole, pairs, strict=True):
             if place == "sizes":
                 found = [int(n) for n in x.all()]
@@ -543,12 +536,11 @@ def _equal_sizes(
     return found
 
 
-def _shares(pieces: int | tuple[int, ...]) -> tuple[int, ...]:
-    return (1,) * pieces if isinstance(pieces, int) else pieces
-
-
-def _zeros(x: Tensor) -> Tensor:
-    return pointwise(lambda n: n * 0, [x], x.kind)
+def _shares(pieces: int | tuple[int, ...], size: int) -> tuple[int, ...]:
+    """The sizes of pieces in proportion; below 0, that of each of them is given."""
+    if isinstance(pieces, tuple):
+        return pieces
+    return (1,) * (pieces if pieces >= 0 else size // -pieces)
 
 
 def _masked(t: Tensor, mask: Tensor, indices: Any) -> Tensor:

@@ -159,7 +159,7 @@ def divide_tree(
             unit = units.setdefault(path, Unit(path, []))
             if unit.nodes:
                 unit.reason = "it runs more than once"
-            unit.nodes += _nodes(item)
+            unit.nodes += [n for step in _steps(item) for n in step.work()]
             unit.gives |= set(results) & set(_given(item))
     _find_crossings(items, units, paths, results)
     return list(units.values())
@@ -187,10 +187,6 @@ def _given(item: Assignment | ModuleCall) -> list[ir.Value]:
     if isinstance(item, ModuleCall):
         return item.outputs
     return [v for step in _steps(item) for v in step.outputs if v is not None]
-
-
-def _nodes(item: Assignment | ModuleCall) -> list[ir.Node]:
-    return [node for step in _steps(item) for node in step.work()]
 
 
 def _find_crossings(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import groupby
+from textwrap import TextWrapper
 from typing import TypeVar
 
 from ...analysis.cost.typical_sizes import Sizes
@@ -260,12 +261,8 @@ def _leaf(layer: Layer) -> str:
     return folded(layer.path).rpartition("*.")[2] or layer.path
 
 
-def _wrapped(text: str, head: str = "        ") -> Iterable[str]:
-    """Lines of at most 86 characters, the later ones indented."""
-    words, line, lines = text.split(" "), head, []
-    for word in words:
-        if len(line) + len(word) > 85 and line.strip():
-            lines.append(line.rstrip())
-            line = " " * len(head)
-        line += word + " "
-    return [*lines, line.rstrip()]
+def _wrapped(text: str, head: str = "        ") -> list[str]:
+    """Lines of at most 85 characters, the later ones indented."""
+    wrapper = TextWrapper(85, head, " " * len(head), break_long_words=False)
+    wrapper.break_on_hyphens = False
+    return wrapper.wrap(text)

@@ -184,41 +184,78 @@ class OwnParts(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        kwargs, first = kwargs or {}, args[0] if args else None
+        joint = next((x for x in args if hasattr(x, "joint")), None)
+        if joint is None:
+            return self._made(func, args, kwargs or {})
+        made = self._made(func, [_own_pieces(x, joint) for x in args], kwargs or {})
+        if _cut(made) == _cut(joint):
+            made.joint = joint.joint
+        return made
+
+    def _made(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        first = args[0] if args else None
         if isinstance(first, DTensor) and first.placements[0].is_shard():
-            mesh, placed = first.device_mesh, first.placements
             if func is F.scaled_dot_product_attention:
                 own = partial(_own_heads, first)
                 given = {name: own(value) for name, value in kwargs.items()}
-                part = func(*map(own, args), **given)
-                return DTensor.from_local(part, mesh, placed, run_check=False)
+                return like(first, func(*map(own, args), **given))
             if func is Tensor.sum:
                 made: Any = func(*args, **kwargs)
                 return made.full_tensor() if made.placements[0].is_partial() else made
-            if func in (Tensor.unflatten, Tensor.reshape) and hasattr(first, "joint"):
-                like = torch.empty(first.shape, device="meta")
-                return _own_view(first, func(like, *args[1:], **kwargs).shape)
+            if func in (Tensor.unflatten, Tensor.flatten, Tensor.reshape):
+                alike = torch.empty(first.shape, device="meta")
+                made = _own_view(first, func(alike, *args[1:], **kwargs).shape)
+                return func(*args, **kwargs) if made is None else made
             dim = kwargs.get("dim", args[2] if len(args) > 2 else 0)
-            if func in (Tensor.chunk, Tensor.split) and placed[0].is_shard(
-                dim % first.ndim
-            ):
-                sizes = args[1]
+            apart = func in (Tensor.chunk, Tensor.split)
+            if apart and first.placements[0].is_shard(dim % first.ndim):
+                sizes, count = args[1], first.device_mesh.size()
                 if not isinstance(sizes, int):
-                    sizes = [size // mesh.size() for size in sizes]
+                    sizes = [size // count for size in sizes]
                 parts = func(first.to_local(), sizes, *args[2:], **kwargs)
-                wrap = partial(DTensor.from_local, run_check=False)
-                return tuple(wrap(part, mesh, placed) for part in parts)
+                return tuple(like(first, part) for part in parts)
         return func(*args, **kwargs)
 
 
-def _own_view(joint: Any, shape: Sequence[int]) -> DTensor:
-    """A device's part of what products side by side are with an axis for each: cut
-    along the next one."""
-    mesh, size = joint.device_mesh, joint.shape[-1] // joint.joint
-    axis = max(i for i in range(len(shape)) if math.prod(shape[i:]) == size)
+def _cut(value: Any) -> int:
+    """The size of the axis along which a tensor is cut; 0 of others."""
+    placed = value.placements[0] if isinstance(value, DTensor) else None
+    return int(value.shape[placed.dim]) if isinstance(placed, Shard) else 0
+
+
+def _own_pieces(value: Any, joint: Any) -> Any:
+    """A device's part of what goes with pieces side by side, as they are cut: DTensor
+    would take all of the first ones."""
+    axis = joint.placements[0].dim - joint.ndim
+    plain = isinstance(value, Tensor) and not isinstance(value, DTensor)
+    if not plain or value.ndim < -axis or value.shape[axis] != _cut(joint):
+        return value
+    mesh, axis = joint.device_mesh, axis + value.ndim
+    pieces = value.unflatten(axis, (joint.joint, -1)).chunk(mesh.size(), axis + 1)
+    return _shard(pieces[mesh.get_local_rank()].flatten(axis, axis + 1), mesh, axis)
+
+
+def _own_view(value: Any, shape: Sequence[int]) -> DTensor | None:
+    """A device's part of a tensor under other axes, where pieces lie side by side in
+    the one that is cut, before or then; None where none do."""
+    (placed,), mesh, axis = value.placements, value.device_mesh, 0
+    before = getattr(value, "joint", 1)
+    pieces = math.prod(value.shape[: placed.dim]) * before
+    while pieces >= shape[axis] > 0:
+        pieces, axis = pieces // shape[axis], axis + 1
+    if before == 1 >= pieces:
+        return None
     own = [*shape[:axis], shape[axis] // mesh.size(), *shape[axis + 1 :]]
-    part = joint.to_local().reshape(own)
-    return DTensor.from_local(part, mesh, [Shard(axis)], run_check=False)
+    made = _shard(value.to_local().reshape(own), mesh, axis)
+    if pieces > 1:
+        vars(made)["joint"] = pieces
+    return made
+
+
+def like(other: DTensor, own: Tensor) -> DTensor:
+    """A device's part of a tensor that lies on all as another does."""
+    mesh, placed = other.device_mesh, other.placements
+    return DTensor.from_local(own, mesh, placed, run_check=False)
 
 
 def _own_heads(query: DTensor, value: Any) -> Any:
@@ -376,8 +413,7 @@ def _zeros(forward: Callable[..., Any], device: torch.device, *args: Any) -> Any
 def _zeros_like(x: Tensor, device: torch.device) -> Tensor:
     if not isinstance(x, DTensor):
         return torch.zeros_like(x, device=device)
-    own = torch.zeros_like(x.to_local(), device=device)
-    return DTensor.from_local(own, x.device_mesh, x.placements, run_check=False)
+    return like(x, torch.zeros_like(x.to_local(), device=device))
 
 
 def in_turn(run: Run, batches: int, given: Sequence[Any]) -> Any:

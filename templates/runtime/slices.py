@@ -55,11 +55,7 @@ class Weights:
         placed = old.placements[0] if isinstance(old, DTensor) else None
         if not isinstance(old, DTensor) or not isinstance(placed, Shard):
             whole = file.get_tensor(key).expand(old.shape).contiguous()
-            if not isinstance(old, DTensor):
-                return whole
-            return DTensor.from_local(
-                whole, old.device_mesh, old.placements, run_check=False
-            )
+            return devices.like(old, whole) if isinstance(old, DTensor) else whole
         stored = file.get_slice(key)
         if tuple(stored.get_shape()) != tuple(old.shape):  # one value throughout
             stored = file.get_tensor(key).expand(old.shape)
@@ -72,8 +68,7 @@ class Weights:
             place = (*ahead, slice(first, first + step))
             found.append(stored[place])
             start += size
-        own = torch.cat(found, dim)
-        return DTensor.from_local(own, mesh, old.placements, run_check=False)
+        return devices.like(old, torch.cat(found, dim))
 
 
 def read(

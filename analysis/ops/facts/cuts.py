@@ -9,7 +9,7 @@ leaves out what it can't tell; it is given the sizes of the outputs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -31,7 +31,8 @@ def shares(pieces: Pieces) -> tuple[int, ...]:
 class Cut:
     """One way to cut a node. `pieces` above 1: the input holds so many tensors side by
     side, of each of which a part has its share; several numbers are the sizes of such
-    in proportion. `made` says it of the results.
+    in proportion, and below 0 is the size of each, of however many there are. `made`
+    says it of the results.
 
     Where `sums`, the results of the parts add up to the result; inputs in `once` then
     belong to one part, and are zero for the others. Where `counted` has a component of
@@ -43,7 +44,7 @@ class Cut:
     outputs: tuple[int | None, ...]
     parts: Dim
     pieces: Pieces = 1
-    made: int = 1
+    made: Pieces = 1
     sums: bool = False
     once: tuple[int, ...] = ()
     counted: tuple[int | None, ...] = ()
@@ -134,19 +135,27 @@ cumulative = _axes(
 matrices = _axes(lambda site, rank: range(rank - 2))
 
 
-def reduce(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
-    """Along every axis that stays."""
-    dims = site.dims(0)
-    axes = None if dims is None else site.axes(1, len(dims))
-    if dims is None or not axes:
-        return []
-    kept = [a for a in range(len(dims)) if a not in axes]
+def _reduced(site: NodeFacts, axes: Sequence[int]) -> list[Cut]:
+    """Along every axis but `axes`, where it is then."""
+    dims = site.dims(0) or ()
+    kept = _but(len(dims), *axes)
     moved = range(len(kept)) if not site.attr("keepdims", 1) else kept
-    count = len(site.node.inputs)
+    rest = (None,) * (len(site.node.inputs) - 1)
     return [
-        Cut((axis, *[None] * (count - 1)), (new,), dims[axis])
+        Cut((axis, *rest), (new,), dims[axis])
         for axis, new in zip(kept, moved, strict=True)
     ]
+
+
+def reduce(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+    """Along every axis that stays."""
+    axes = site.axes(1, len(site.dims(0) or ()))
+    return _reduced(site, axes) if axes else []
+
+
+def extreme(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+    """Along every axis but the one of which the place is said."""
+    return _reduced(site, [site.axis(len(site.dims(0) or ()))])
 
 
 def adds(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
@@ -169,10 +178,10 @@ def transpose(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
 
 
 def _common(a: Dim, b: Dim) -> Dim:
-    """What both are a multiple of."""
+    """What both are a multiple of; 1 where that isn't known."""
     if isinstance(a, int) and isinstance(b, int):
         return math.gcd(a, b)
-    return a if a == b or isinstance(b, int) else b
+    return a if _ratio(b, a) is not None else 1 if _ratio(a, b) is None else b
 
 
 def _ratio(a: Dim, b: Dim) -> Dim | None:
@@ -186,48 +195,35 @@ def _ratio(a: Dim, b: Dim) -> Dim | None:
 
 
 def reshape(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
-    """Along the outermost axis of each group of axes that become a group of others;
-    along inner ones of those that become one axis, which then has pieces."""
+    """Along axes that begin where one of the result does: in pieces, where something
+    lies ahead in the same axis, before or behind."""
     before, after = site.dims(0), results[0]
     if before is None or after is None or 0 in (*before, *after):
         return []
     whole, found = (None,) * (len(site.node.inputs) - 1), []
-    for (i, olds), (j, news) in _groups(before, after):
-        size = _common(before[i], after[j])
-        found.append(Cut((i, *whole), (j,), size))
-        for k in range(1, len(olds) if len(news) == 1 else 0):
-            outer = product(olds[:k])
-            if isinstance(outer, int):
-                cut = Cut((i + k, *whole), (j,), olds[k], made=outer)
-                found.append(cut)
-        for k in range(1, len(news) if len(olds) == 1 else 0):
-            outer = product(news[:k])
-            if isinstance(outer, int):
-                cut = Cut((i, *whole), (j + k,), news[k], pieces=outer)
-                found.append(cut)
+    sides = [[product(dims[:k]) for k in range(len(dims))] for dims in (before, after)]
+    for ahead in dict.fromkeys([*sides[0], *sides[1]]):
+        old, new = _beginning(before, ahead), _beginning(after, ahead)
+        size = 1 if old is None or new is None else _common(old[2], new[2])
+        if old is not None and new is not None and size != 1:
+            found.append(Cut((old[0], *whole), (new[0],), size, old[1], new[1]))
     return found
 
 
-Group = tuple[tuple[int, Dims], tuple[int, Dims]]
-
-
-def _groups(before: Dims, after: Dims) -> Iterator[Group]:
-    """Adjacent axes that become adjacent others: the first of them, and their sizes."""
-    i = j = 0
-    while i < len(before) and j < len(after):
-        if before[i] == 1 or after[j] == 1:
-            i, j = i + (before[i] == 1), j + (after[j] == 1)
-            continue
-        first, left, right = (i, j), before[i], after[j]
-        i, j = i + 1, j + 1
-        while left != right:
-            if i < len(before) and _ratio(right, left) is not None:
-                left, i = product([left, before[i]]), i + 1
-            elif j < len(after) and _ratio(left, right) is not None:
-                right, j = product([right, after[j]]), j + 1
-            else:
-                return
-        yield (first[0], before[first[0] : i]), (first[1], after[first[1] : j])
+def _beginning(dims: Dims, ahead: Dim) -> tuple[int, int, Dim] | None:
+    """The axis in which there are so many pieces, with those of the axes before; how
+    many are in the axis itself, as a Cut says it, and of what size."""
+    for axis, size in enumerate(dims):
+        own = _ratio(size, ahead)
+        if own is not None and own != 1:
+            if isinstance(ahead, int) or isinstance(own, int):
+                return axis, ahead if isinstance(ahead, int) else -int(own), own
+            return None
+        left = _ratio(ahead, size)
+        if left is None:
+            return None
+        ahead = left
+    return None
 
 
 def squeeze(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
@@ -389,17 +385,6 @@ def together(default: int = 0) -> Rule:
     return rule
 
 
-def extreme(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
-    """Along every axis but the one of which the place is said."""
-    dims = site.dims(0) or ()
-    worked, kept = site.axis(len(dims)), site.attr("keepdims", 1)
-    return [
-        Cut((a,), (a if kept or a < worked else a - 1,), size)
-        for a, size in enumerate(dims)
-        if a != worked
-    ]
-
-
 def tile(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     """Along axes that are not repeated, and fewer times along those that are."""
     dims, times = site.dims(0), site.numbers(1)
@@ -517,25 +502,16 @@ def attention(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     """The batch, and heads of four axes, with their caches: those that share keys go
     together."""
     q, k, mask = site.dims(0), site.dims(1), site.dims(3)
-    if q is None or k is None or len(q) != 4:
-        return [] if q is None else _batch_of_attention(site, results)
+    if q is None or k is None:
+        return []
     found = []
-    for axis in (0, 1):
+    for axis in (0, 1) if len(q) == 4 else (0,):
         counts = axis if axis == 0 else None
         every = (axis, axis, axis, _own(axis, 4, mask), axis, axis, counts)
         row = tuple(a if site.has(i) else None for i, a in enumerate(every))
         size, count = _common(q[axis], k[axis]), len(site.node.inputs)
         found.append(Cut(row[:count], (axis,) * len(results), size))
     return found
-
-
-def _batch_of_attention(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
-    """Of three axes, or with caches: the batch alone, where each input has it."""
-    mask, q = site.dims(3), site.dims(0) or (1,)
-    each = site.has(3) and (mask is None or (len(mask) == 4 and mask[0] != 1))
-    caches = (0 if site.has(i) else None for i in range(4, 7))
-    row = (0, 0, 0, 0 if each else None, *caches)[: len(site.node.inputs)]
-    return [Cut(row, (0,) * len(results), q[0])]
 
 
 def rotary(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:

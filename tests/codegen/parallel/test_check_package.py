@@ -630,3 +630,42 @@ def test_products_of_several_sizes_are_noted_in_no_file(tmp_path: Path) -> None:
     onnx.save(attention(16, SIZES), tmp_path / "m.onnx")
     with pytest.raises(FairhandError, match="pieces of several sizes"):
         parallel_plans(tmp_path / "m.onnx", "tp=2", "cpu", None, tmp_path / "n.onnx")
+
+
+# Heads of all rows along one axis, as nn.MultiheadAttention has them; a bias of each.
+FLAT = """ apart = Constant<value_ints = [0, 0, 4, 2]>()
+ flat = Constant<value_ints = [-1, 5, 2]>() one = Constant<value_ints = [-1, 1, 5]>()
+ back = Constant<value_ints = [-1, 4, 5, 2]>() all = Constant<value_ints = [0, 0, 8]>()
+ q, k, v = Split<axis = 2, num_outputs = 3>(u)
+ q1 = Reshape(q, apart) q2 = Transpose<perm = [0, 2, 1, 3]>(q1) q3 = Reshape(q2, flat)
+ k1 = Reshape(k, apart) k2 = Transpose<perm = [0, 2, 3, 1]>(k1)
+ turned = Constant<value_ints = [-1, 2, 5]>() k3 = Reshape(k2, turned)
+ v1 = Reshape(v, apart) v2 = Transpose<perm = [0, 2, 1, 3]>(v1) v3 = Reshape(v2, flat)
+ b = Reshape(bias, one) s = MatMul(q3, k3) t = Add(s, b) p = Sigmoid(t)
+ c = MatMul(p, v3) d = Reshape(c, back)"""
+
+
+def test_heads_of_all_rows_are_cut_within_each_row(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 11, opset_import: ["" : 23]> g (float[N, 5, 8] x,'
+        " float[N, 4, 1, 5] bias) => (float[N, 5, 8] y)"
+        ' { ["/qkv/MatMul"] u = MatMul'
+        f"(x, w) {FLAT} e = Transpose<perm = [0, 2, 1, 3]>(d) f = Reshape(e, all)"
+        ' ["/out/MatMul"] y = MatMul(f, o) }'
+    )
+    random = np.random.default_rng(0)
+    for name, columns in (("w", 24), ("o", 8)):
+        matrix = random.standard_normal((8, columns)).astype(np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(matrix, name))
+    onnx.save(model, tmp_path / "m.onnx")
+    planned = Planned(tmp_path / "m.onnx")
+    values, claims = planned.plan("tp=2")
+    assert sorted(values["WAYS"].values()) == [("columns", 3), ("rows", 1)]
+    assert any(made == [[0, -4]] for _, made in claims["cuts"].values())
+    text = planned.check(values, claims)
+    assert "by values" in text and "by their law" not in text
+    found = [both for sort in SORTS for both in sort(values, claims)]
+    assert len(found) > 30 and not refused(planned, found)
+    for wanted in ("tp=2", "tp=4"):
+        report = compile(model, tmp_path / wanted, parallel=wanted, cache=False).report
+        assert report["parallel"]["exchanges"] == {"all_reduce": 1}

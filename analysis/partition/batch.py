@@ -10,7 +10,7 @@ import onnx_ir as ir
 from ..graph.dims import Dim, product
 from ..graph.shape_facts import ShapeFacts
 from ..literals import one_line
-from ..ops.facts.cuts import ALL, Cut
+from ..ops.facts.cuts import ALL, Cut, Pieces
 from ..ops.facts.index_functions import Count
 from ..shapes.index_functions import Places
 from ..shapes.one_batch import one_batch
@@ -26,7 +26,7 @@ class Place:
     """
 
     axis: int
-    pieces: int = 1
+    pieces: Pieces = 1
     counted: int | None = None
 
 
@@ -58,13 +58,15 @@ class Rows:
             self._through(node)
         for value in graph.outputs:
             place, name = self._places.get(value), one_line(value.name or "?", 40)
+            content = self._shapes.content(value)  # which may be numbers of rows
+            counts = content is not None and self._hang(content.flat)
             if self.mixed:
                 break
             if value in self._lost:
                 node = self._lost[value]
                 name = one_line(node.name or node.outputs[0].name or "?", 40)
                 self.mixed = f"{node.op_type} {name} may take rows of a batch together"
-            elif self._counts(value) or (place and place != Place(place.axis)):
+            elif counts or (place and place != Place(place.axis)):
                 self.mixed = f"{name} is no result for each row"
             elif place != Place(0):
                 self.joined = f"{name} has no rows first"
@@ -90,7 +92,7 @@ class Rows:
     def _claim(self, node: ir.Node, taken: Sequence[Place | None]) -> Claim | None:
         pieces = {place.pieces for place in taken if place is not None} or {1}
         counted = tuple(None if p is None else p.counted for p in taken)
-        held = max(pieces)
+        held, *_ = pieces
         for law in site_cuts(node, self._shapes):
             axes = zip(taken, law.inputs, strict=False)
             if len(pieces) > 1 or any((p and p.axis) != axis for p, axis in axes):
@@ -134,11 +136,6 @@ class Rows:
     def _has(self, value: ir.Value, axis: int | None = None) -> bool:
         dims = self._shapes.dims(value) or ()
         return self._hang(dims if axis is None else dims[axis : axis + 1])
-
-    def _counts(self, value: ir.Value) -> bool:
-        """Whether a value is made of numbers of rows."""
-        content = self._shapes.content(value)
-        return content is not None and self._hang(content.flat)
 
     def _hang(self, numbers: Iterable[Dim]) -> bool:
         return any(

@@ -285,11 +285,14 @@ def _name(value: ir.Value) -> str:
     return one_line(value.name or "?", 40)
 
 
-def degrees(regions: Iterable[Region], most: int = 1024) -> list[int]:
-    """Into how many parts all regions that may be cut at all can be, from 2 on; where
-    there is no such number, some of them."""
+def degrees(
+    regions: Iterable[Region], tables: Iterable[Layer] = (), most: int = 1024
+) -> list[int]:
+    """Into how many parts all regions that may be cut at all can be, from 2 on, or
+    tables where there are none; where there is no such number, some of them."""
     usable = [r for r in regions if not r.blocked and r.parts > 1]
     counts = [r.parts for r in usable if r.rows] or [r.parts for r in usable]
+    counts = counts or [x.rows for x in tables]
     common = math.gcd(*counts)
     if common == 1:
         return sorted({n for count in counts for n in _divisors(count, most)})

@@ -3,7 +3,6 @@ are cut, and where something is exchanged."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import onnx_ir as ir
@@ -36,9 +35,9 @@ def certificate(network: Network, plan: Plan) -> dict[str, Any]:
         claims |= _layer_claims(layer, layers[layer], pieces, shapes)
     for layer, way in layers.items():
         if way.exchange == "sum":
-            results = (node.outputs[0] for node in layer.nodes)
-            (summed,) = (v for v in results if _is_sum(claims, v))
-            exchanges[summed.name or ""] = "sum"
+            results = (node.outputs[0].name or "" for node in layer.nodes)
+            (summed,) = (x for x in results if claims.get(x, [[], []])[1] == ["sum"])
+            exchanges[summed] = "sum"
         elif way.exchange:
             exchanges[layer.result.name or ""] = "gather"
     found: dict[str, Any] = {"degrees": plan.degrees.mesh}
@@ -97,10 +96,6 @@ def _axis(axis: int | None, pieces: Pieces) -> Claimed:
 
 def _listed(pieces: Pieces) -> int | list[int]:
     return pieces if isinstance(pieces, int) else list(pieces)
-
-
-def _is_sum(claims: Mapping[str, Any], value: ir.Value) -> bool:
-    return claims.get(value.name or "", [[], []])[1] == ["sum"]
 
 
 def _claim(

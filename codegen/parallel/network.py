@@ -58,7 +58,13 @@ class Network:
     @cached_property
     def degrees(self) -> list[int]:
         """Into how many parts its layers can be cut."""
-        return degrees(self.regions)
+        return degrees(self.regions, self.tables)
+
+    @cached_property
+    def tables(self) -> list[Layer]:
+        """Those that share their matrix with no other layer: they can be cut alone."""
+        tied = {layer for tie in self.ties for layer in tie}
+        return [x for x in self.layers if x.looks_up and x not in tied]
 
     @cached_property
     def aliases(self) -> dict[str, str]:

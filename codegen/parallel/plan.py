@@ -45,11 +45,11 @@ class Plan:
 @dataclass(frozen=True)
 class Given:
     """A plan that the file has: layers that are cut, and the units that later stages
-    begin with."""
+    begin with; None are those that are best."""
 
     degrees: Degrees
     cut: Mapping[Layer, Way]
-    starts: tuple[int, ...]
+    starts: tuple[int, ...] | None
 
 
 def plans(
@@ -73,6 +73,10 @@ def plans(
             reasons = dict.fromkeys(why_not(network, d) for d in divisions(wanted))
             what = f"{wanted} devices can't share the network"
             raise FairhandError(what, hint="; ".join(list(reasons)[:3]))
+    if not found and isinstance(wanted, Degrees):  # tables, whether it pays or not
+        tables = [x for x in network.tables if not x.rows % wanted.tp]
+        cut = Given(wanted, dict.fromkeys(tables, Way.VOCABULARY), None)
+        found = list(_arranged(network, wanted, machine, cut))
     if not found and isinstance(wanted, Degrees):
         _refuse_uncut(network, wanted, machine)
     if not found:

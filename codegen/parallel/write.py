@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from ...analysis.cost.typical_sizes import Sizes
 from ...analysis.literals import one_line
-from ...analysis.partition.layers import Layer, Way, folded
+from ...analysis.partition.layers import Way, folded
 from ..emit.render import formatted
 from ..emit.runtime_files import put_together
 from .network import Network
@@ -192,7 +192,8 @@ def story(network: Network, plan: Plan, others: Sequence[Plan]) -> list[str]:
     named = cuts_of(plan.sharing) if degrees.tp > 1 else {}
     for way, (cut, cost) in _SAID.items():
         found = (layer for layer, (name, _) in named.items() if name == way.value)
-        if names := dict.fromkeys(map(_leaf, found)):
+        leaves = (folded(x.path).rpartition("*.")[2] or x.path for x in found)
+        if names := dict.fromkeys(leaves):
             lines += _wrapped(f"{', '.join(names)}: {cut}, {cost}")
     if any(region.sums for region in plan.sharing.regions):
         lines.append("        what experts give: one sum each")
@@ -255,10 +256,6 @@ def _devices(plan: Plan) -> str:
     if degrees.tp > 1:
         said.append(f"layers in {', '.join(map(str, degrees.each or [degrees.tp]))}")
     return " x ".join(said)
-
-
-def _leaf(layer: Layer) -> str:
-    return folded(layer.path).rpartition("*.")[2] or layer.path
 
 
 def _wrapped(text: str, head: str = "        ") -> list[str]:

@@ -539,7 +539,8 @@ def compare(
     to give the bits that one device gives of the same parts of a batch.
     """
     counted, results = Collectives(), tree_leaves(arranged(model.OUTPUTS, model))
-    takes, rows = arranged(model.INPUTS, model), _own(mesh, "dp")
+    takes, dp = arranged(model.INPUTS, model), mesh["dp"]
+    rows = dp.get_local_rank(), dp.size()
     with torch.no_grad():
         alone = model.load()
         made = tree_leaves(alone(*tree_map(feeds.__getitem__, takes)))
@@ -586,11 +587,6 @@ def _apart(network: nn.Module, alone: Callable[[], Any], got: Any) -> float:
     return max((_error(a, b) for a, b in pairs if not a.is_meta), default=0.0)
 
 
-def _own(mesh: DeviceMesh, dim: str) -> tuple[int, int]:
-    """The number of this device along a dimension, and how many there are."""
-    return mesh[dim].get_local_rank(), mesh[dim].size()
-
-
 def _part(whole: Tensor, axis: int, number: int, count: int) -> Tensor:
     return whole.chunk(count, axis)[number].contiguous()
 
@@ -599,8 +595,9 @@ def _part_of(
     mesh: DeviceMesh, parts: Mapping[str, int], name: str, whole: Tensor
 ) -> Tensor:
     """What this device has of an input or a result of all layers."""
-    axis = axis_of(parts, name)
-    return whole if axis is None else _part(whole, axis, *_own(mesh, "tp"))
+    axis, tp = axis_of(parts, name), mesh["tp"]
+    own = tp.get_local_rank(), tp.size()
+    return whole if axis is None else _part(whole, axis, *own)
 
 
 def _rows_of(whole: Tensor, part: Sequence[int], number: int) -> Tensor:

@@ -669,3 +669,20 @@ def test_heads_of_all_rows_are_cut_within_each_row(tmp_path: Path) -> None:
     for wanted in ("tp=2", "tp=4"):
         report = compile(model, tmp_path / wanted, parallel=wanted, cache=False).report
         assert report["parallel"]["exchanges"] == {"all_reduce": 1}
+
+
+def test_tables_are_cut_where_nothing_else_can_be(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 11, opset_import: ["" : 21]> g (int64[N] a, int64[N] b) =>'
+        ' (float[N, 4] y) { ["/user/Gather"] p = Gather(users, a)'
+        ' ["/item/Gather"] q = Gather(items, b) y = Mul(p, q) }'
+    )
+    for name, words in (("users", 12), ("items", 8)):
+        matrix = np.random.default_rng(words).random((words, 4), np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(matrix, name))
+    onnx.save(model, tmp_path / "m.onnx")
+    planned = Planned(tmp_path / "m.onnx")
+    values, claims = planned.plan("tp=2")
+    assert set(values["WAYS"].values()) == {("vocabulary", 1)}
+    assert values["EXCHANGES"] == {"all_reduce": 2}
+    assert planned.check(values, claims) and planned.network.degrees == [2, 4]

@@ -22,7 +22,7 @@ def unpack_lstm(
     y, (h, c) = result
     y = y if flip is None else y.flip(flip)
     if directions:
-        y = y.reshape(*y.shape[:2], directions, -1).transpose(1, 2)
+        y = y.unflatten(2, (directions, -1)).transpose(1, 2)
     return y, h, c
 
 
@@ -37,7 +37,7 @@ def unpack_rnn(
     y, h = result
     y = y if flip is None else y.flip(flip)
     if directions:
-        y = y.reshape(*y.shape[:2], directions, -1).transpose(1, 2)
+        y = y.unflatten(2, (directions, -1)).transpose(1, 2)
     return y, h
 
 
@@ -74,12 +74,12 @@ def run_lstm(
         for time in range(len(x))[:: -1 if back else 1]:
             gates = x[time] @ w[d].T + hidden @ r[d].T + add
             h_now, c_now = lstm_step(gates, cell, look, names, clip, couple)
-            steps.append(until_end(time, lengths, h_now, 0 * h_now))
+            steps.append(until_end(time, lengths, h_now, 0))
             hidden = until_end(time, lengths, h_now, hidden)
             cell = until_end(time, lengths, c_now, cell)
         ys.append(torch.stack(steps[:: -1 if back else 1]))
-        hs.append(until_end(0, lengths, hidden, 0 * hidden))
-        cs.append(until_end(0, lengths, cell, 0 * cell))
+        hs.append(until_end(0, lengths, hidden, 0))
+        cs.append(until_end(0, lengths, cell, 0))
     axis = 1 if batch_first else 0
     return (
         stack_outputs(ys, batch_first),
@@ -210,10 +210,10 @@ def run_gru(
                 past = (reset * hidden) @ rn.T + add[5]
             new = activate(g, new + past + add[2], clip)
             now = (1 - z) * new + z * hidden
-            steps.append(until_end(time, lengths, now, 0 * now))
+            steps.append(until_end(time, lengths, now, 0))
             hidden = until_end(time, lengths, now, hidden)
         ys.append(torch.stack(steps[:: -1 if back else 1]))
-        hs.append(until_end(0, lengths, hidden, 0 * hidden))
+        hs.append(until_end(0, lengths, hidden, 0))
     last = torch.stack(hs, dim=1 if batch_first else 0)
     return stack_outputs(ys, batch_first), last
 
@@ -240,10 +240,10 @@ def run_rnn(
         for time in range(len(x))[:: -1 if back else 1]:
             gate = x[time] @ w[d].T + hidden @ r[d].T + add
             now = activate(activations[d], gate, clip)
-            steps.append(until_end(time, lengths, now, 0 * now))
+            steps.append(until_end(time, lengths, now, 0))
             hidden = until_end(time, lengths, now, hidden)
         ys.append(torch.stack(steps[:: -1 if back else 1]))
-        hs.append(until_end(0, lengths, hidden, 0 * hidden))
+        hs.append(until_end(0, lengths, hidden, 0))
     last = torch.stack(hs, dim=1 if batch_first else 0)
     return stack_outputs(ys, batch_first), last
 
@@ -288,7 +288,9 @@ def activate(
     return torch.sigmoid(x) if name == "sigmoid" else torch.tanh(x)
 
 
-def until_end(time: int, lengths: Tensor | None, now: Tensor, after: Tensor) -> Tensor:
+def until_end(
+    time: int, lengths: Tensor | None, now: Tensor, after: Tensor | float
+) -> Tensor:
     """`now` for the sequences that have such a step, `after` for those that ended."""
     return (
         now if lengths is None else torch.where((time < lengths)[:, None], now, after)

@@ -20,6 +20,9 @@ def dft(
     One-sided, the half of the spectrum that determines the other is left out: the
     transform takes real numbers to it, and its inverse takes it to real numbers.
     """
+    if not len(x):  # of no signals PyTorch has no transform
+        one = x.new_zeros(1, *x.shape[1:])
+        return dft(one, dim, length, inverse, onesided)[:0]
     dim = dim if dim >= 0 else dim + 1  # the last axis is gone from the signal
     wide = x.double() if x.dtype == torch.float64 else x.float()
     if wide.shape[-1] == 1:
@@ -48,16 +51,11 @@ def stft(
 
     x may have a last axis of 1 (real) or 2 (complex); a frame starts every `step`.
     """
-    wide = x.double() if x.dtype == torch.float64 else x.float()
-    if wide.dim() == 3 and wide.shape[2] == 2:
-        signal = torch.complex(wide[..., 0], wide[..., 1])
-    else:
-        signal = wide.flatten(1)
-    frames = signal.unfold(1, length, step)
+    x = x if x.dim() == 3 else x[..., None]
+    frames = x.unfold(1, length, step).mT
     if window is not None:
-        frames = frames * window
-    transform = torch.fft.rfft if onesided else torch.fft.fft
-    return torch.view_as_real(transform(frames)).to(x.dtype)
+        frames = frames * window[:, None]
+    return dft(frames, 2, onesided=onesided)
 
 
 def mel_weight_matrix(

@@ -128,12 +128,7 @@ def _average_pool(t: Any, n: NodeView, x: Any) -> Any:
     include = bool(n.attr("count_include_pad", 0))
     fits = _fits_torch(w) and not w.dilated()
     counted = w.ceil or w.dilated() or not include  # beyond F.avg_pool2d
-    if not fits and counted:
-        if w.same:
-            n.refuse(
-                "AveragePool with auto_pad SAME over a dynamic size is not supported",
-                "give the model's inputs fixed sizes",
-            )
+    if not fits and counted and not w.same:
         facts = {
             "padding": (*w.begin, *w.end) if any((*w.begin, *w.end)) else None,
             "dilation": w.dilation if w.dilated() else None,
@@ -145,11 +140,13 @@ def _average_pool(t: Any, n: NodeView, x: Any) -> Any:
     kernel, options = _arguments(w, padding=fits)
     if fits and any(w.begin) and not include:
         options["count_include_pad"] = False
-    x = x if fits else padded(t, w, x)
     function = getattr(t.F, f"avg_pool{w.axes}d")
-    if w.axes == 3 and n.dtype(0) in _HALF:  # PyTorch has no such kernel
-        return function(x.float(), kernel, **options).to(t.dtype(n.dtype(0)))
-    return function(x, kernel, **options)
+    half = w.axes == 3 and n.dtype(0) in _HALF  # PyTorch has no such kernel
+    x = x.float() if half else x
+    y = function(x if fits else padded(t, w, x), kernel, **options)
+    if w.same and not include:  # by the share of each window that isn't padding
+        y = y / function(padded(t, w, t.ones_like(x)), kernel, **options)
+    return y.to(t.dtype(n.dtype(0))) if half else y
 
 
 # ---- LpPool

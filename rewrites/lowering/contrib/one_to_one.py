@@ -336,8 +336,10 @@ def _lengths(site: AdapterSite) -> ir.Value:
     """How many words count in each row; 0 where nothing says it."""
     mask = site.input(7)
     if mask is not None:
-        axis = site.ints("axis", [1])
-        return site.before("ReduceSum", [mask, axis], "lengths", keepdims=0)
+        axis, one = site.ints("axis", [1]), site.constant("one", np.array(1, np.int32))
+        counts = site.before("Equal", [mask, one], "is_one")
+        counts = site.before("Cast", [counts], "counts", to=ir.DataType.INT32.value)
+        return site.before("ReduceSum", [counts, axis], "lengths", keepdims=0)
     shape = site.before("Shape", [site.data], "rows", start=0, end=1)
     zero = ir.Tensor(np.zeros(1, np.int32))
     return site.before("ConstantOfShape", [shape], "lengths", value=zero)

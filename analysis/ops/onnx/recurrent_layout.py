@@ -79,12 +79,13 @@ def _with_states(
     `turned`: the last of `glue` puts the batch first.
     """
     outputs, absorbed = [glue[-1].outputs[0]], list(glue)
-    for j in range(1, len(n.node.outputs)):
+    for j in range(1, max(len(layer.node.outputs) for layer in layers)):
         made = [layer.node.outputs[j] for layer in layers if j < layer.outputs]
-        if len(made) == 1 or not any(v.uses() or v.is_graph_output() for v in made):
+        used = any(v.uses() or v.is_graph_output() for v in made)
+        if len(layers) == 1 or not used:
             outputs.append(made[-1])
             continue
-        concat = n.only_reader(made[0])
+        concat = n.only_reader(made[0]) if len(made) == len(layers) else None
         if concat is None or concat.op_type != "Concat" or list(concat.inputs) != made:
             return None
         if concat.attributes["axis"].as_int() not in (0, -3):

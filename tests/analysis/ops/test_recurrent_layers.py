@@ -69,3 +69,12 @@ def test_one_step_of_one_sequence(emitted: Emit) -> None:
     """Neither axis can be told from the other; both ways are right."""
     g = network(1, 1, 2, False, "reshape")
     assert "nn.LSTM(4, 6, num_layers=2" in emitted(g.model(y=g.last)).text
+
+
+def test_the_state_of_the_last_layer_alone(emitted: Emit) -> None:
+    """A module of two layers would give the states of both."""
+    g = network(1, 5, 2, False, "transpose")
+    first, last = (node for node in g.nodes if node.op_type == "LSTM")
+    last.output.append("state")
+    found = emitted(g.model(y=g.last, h="state"))
+    assert found.text.count("nn.LSTM(") == 2

@@ -112,7 +112,7 @@ def parameters(
     derived: dict[int, list[tuple[int, str]]] = {}
     for i, ((base, *_), text) in bases.items():
         derived.setdefault(base, []).extend((c, text) for c in groups[i].columns)
-    found = []
+    found: list[Parameter] = []
     for i, group in enumerate(groups):
         if i not in bases:
             wish = _name(group.labels)

@@ -202,7 +202,7 @@ def placed_heads(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """q, k, v as [batch, heads, time, size], q and k turned; the tokens' places."""
     q, k, v = (
-        x.unflatten(2, (count, -1)).transpose(1, 2)
+        torch.unflatten(x, 2, (count, -1)).transpose(1, 2)
         for x, count in ((q, heads[0]), (k, heads[1]), (v, heads[1]))
     )
     time = torch.arange(q.shape[2], device=q.device)

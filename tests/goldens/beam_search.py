@@ -214,7 +214,7 @@ def masked_attention(
     """
     if heads is not None:
         q, k, v = (
-            x.unflatten(2, (count, -1)).transpose(1, 2)
+            torch.unflatten(x, 2, (count, -1)).transpose(1, 2)
             for x, count in ((q, heads[0]), (k, heads[1]), (v, heads[1]))
         )
     k = k if past_key is None else torch.cat([past_key, k], dim=2)

@@ -34,7 +34,7 @@ def masked_attention(
     """
     if heads is not None:
         q, k, v = (
-            x.unflatten(2, (count, -1)).transpose(1, 2)
+            torch.unflatten(x, 2, (count, -1)).transpose(1, 2)
             for x, count in ((q, heads[0]), (k, heads[1]), (v, heads[1]))
         )
     k = k if past_key is None else torch.cat([past_key, k], dim=2)
@@ -102,7 +102,7 @@ def rotary_embedding(
     x [batch, heads, time, size], or [batch, time, heads * size] with `heads` given. The
     first `width` elements turn (0: all): neighbours if `interleaved`, else the halves.
     """
-    x = x.unflatten(2, (heads, -1)) if heads else x.transpose(1, 2)
+    x = torch.unflatten(x, 2, (heads, -1)) if heads else x.transpose(1, 2)
     width = width or x.shape[3]
     turning, rest = x[..., :width], x[..., width:]
     if interleaved:

@@ -229,7 +229,7 @@ def placed_heads(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """q, k, v as [batch, heads, time, size], q and k turned; the tokens' places."""
     q, k, v = (
-        x.unflatten(2, (count, -1)).transpose(1, 2)
+        torch.unflatten(x, 2, (count, -1)).transpose(1, 2)
         for x, count in ((q, heads[0]), (k, heads[1]), (v, heads[1]))
     )
     time = torch.arange(q.shape[2], device=q.device)
@@ -308,7 +308,7 @@ def attend_over_buffer(
     says which of the `beams` of a sample it came from. Scores of words that `mask`
     leaves out are `lowered`. Gives the output and the caches.
     """
-    q, k, v = (x.unflatten(2, (heads, -1)).transpose(1, 2) for x in qkv)
+    q, k, v = (torch.unflatten(x, 2, (heads, -1)).transpose(1, 2) for x in qkv)
     keys = keys.index_copy(2, torch.tensor([length], device=k.device), k)
     values = values.index_copy(2, torch.tensor([length], device=v.device), v)
     end = length + 1

@@ -24,8 +24,8 @@ def linear_attention(
     with `beta` only what the state does not hold yet. Gives the output and the state.
     """
     kept = q.dtype if state is None else state.dtype
-    queries = q.unflatten(2, (heads[0], -1)).float()
-    keys, values = (x.unflatten(2, (heads[1], -1)).float() for x in (k, v))
+    queries = torch.unflatten(q, 2, (heads[0], -1)).float()
+    keys, values = (torch.unflatten(x, 2, (heads[1], -1)).float() for x in (k, v))
     if state is None:
         state = keys.new_zeros(q.shape[0], heads[1], keys.shape[3], values.shape[3])
     state = state.float()
@@ -33,7 +33,7 @@ def linear_attention(
     for i in range(q.shape[1]):
         new = values[:, i]
         if decay is not None:
-            fade = decay[:, i].unflatten(1, (heads[1], -1, 1))
+            fade = torch.unflatten(decay[:, i], 1, (heads[1], -1, 1))
             state = state * fade.float().exp()
         if beta is not None:
             held = (keys[:, i, :, None] @ state).squeeze(2)

@@ -22,7 +22,7 @@ def unpack_lstm(
     y, (h, c) = result
     y = y if flip is None else y.flip(flip)
     if directions:
-        y = y.unflatten(2, (directions, -1)).transpose(1, 2)
+        y = torch.unflatten(y, 2, (directions, -1)).transpose(1, 2)
     return y, h, c
 
 
@@ -37,7 +37,7 @@ def unpack_rnn(
     y, h = result
     y = y if flip is None else y.flip(flip)
     if directions:
-        y = y.unflatten(2, (directions, -1)).transpose(1, 2)
+        y = torch.unflatten(y, 2, (directions, -1)).transpose(1, 2)
     return y, h
 
 

@@ -74,7 +74,7 @@ def test_one_step_of_one_sequence(emitted: Emit) -> None:
 def test_the_state_of_the_last_layer_alone(emitted: Emit) -> None:
     """A module of two layers would give the states of both."""
     g = network(1, 5, 2, False, "transpose")
-    first, last = (node for node in g.nodes if node.op_type == "LSTM")
+    *_, last = (node for node in g.nodes if node.op_type == "LSTM")
     last.output.append("state")
     found = emitted(g.model(y=g.last, h="state"))
     assert found.text.count("nn.LSTM(") == 2

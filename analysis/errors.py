@@ -8,10 +8,14 @@ Resize with coordinate mode 'tf_crop_and_resize' is not supported
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from traceback import extract_tb
 from types import MappingProxyType
 from typing import Any
 
 from .literals import one_line
+
+_REPORT = "report it with the model; FAIRHAND_TRACEBACK=1 shows the calls to there"
 
 
 class FairhandError(Exception):
@@ -30,8 +34,14 @@ class FairhandError(Exception):
         super().__init__("\n".join(lines))
 
 
-def message_of(error: FairhandError | OSError) -> str:
-    """What an error says; the system's without its number, and with the file alike."""
+def message_of(error: Exception) -> str:
+    """What an error says; the system's without its number, and with the file alike; any
+    other is a fault of ours, with its place."""
+    if not isinstance(error, FairhandError | OSError):
+        what = f"{type(error).__name__}: {one_line(str(error), 200)}"
+        *_, at = extract_tb(error.__traceback__)
+        where = f"{Path(at.filename).name}, line {at.lineno}"
+        error = FairhandError(f"this is a fault of fairhand, {what}", where, _REPORT)
     if isinstance(error, OSError) and error.strerror:
         where = f"\n  at file {error.filename}" if error.filename else ""
         return f"{error.strerror}{where}"

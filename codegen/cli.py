@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -45,7 +46,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         for file in arguments.ops or ():
             run_file(Path(file), OWN_OPERATORS)
         return arguments.run(arguments) or 0
-    except (FairhandError, OSError) as error:
+    except Exception as error:
+        if os.environ.get("FAIRHAND_TRACEBACK"):
+            raise
         text = printable(message_of(error))
         err.print(Text.assemble(("error:", "red"), f" {text}"), soft_wrap=True)
         return 1

@@ -9,7 +9,7 @@ are put to the tree, with `match`, `callee` and `nodes`: its text is made last.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -391,6 +391,13 @@ def leaves(expr: Expr) -> tuple[Leaf, ...]:
     if expr._leaves is None:
         expr._leaves = tuple([x for x in nodes(expr) if isinstance(x, Leaf)])
     return expr._leaves
+
+
+def helpers(exprs: Iterable[Expr]) -> dict[Callable[..., Any], str]:
+    """The functions that expressions call, with their names, in order."""
+    found = (leaf for expr in exprs for leaf in leaves(expr))
+    called = [leaf.function for leaf in found if isinstance(leaf, HelperRef)]
+    return {function: function.__name__ for function in called}
 
 
 def callee(expr: Expr) -> str:

@@ -68,7 +68,7 @@ def _saying(tool: Tool, error: type[Exception]) -> Tool:
     def call(**arguments: str) -> dict[str, Any]:
         try:
             return tool(**arguments)
-        except (FairhandError, OSError) as reason:
+        except Exception as reason:
             raise error(message_of(reason)) from reason
 
     return call

@@ -12,11 +12,10 @@ import onnx_ir as ir
 from ...analysis.spelling.expr import (
     Expr,
     ExpressionList,
-    HelperRef,
     Ref,
     Tuple,
     depth,
-    leaves,
+    helpers,
     render,
     spell,
 )
@@ -94,19 +93,14 @@ class BodyWriter(Inlining):
         returned, types = self.returned(results, listed)
         end = Statement((), returned, False, kind="return")
         statements = self.rolled(hand_over([*self.statements(), end]))
-        helpers = [
-            leaf.function
-            for s in flat(statements)
-            for leaf in leaves(s.expr)
-            if isinstance(leaf, HelperRef)
-        ]
+        functions = tuple(helpers(s.expr for s in flat(statements)))
         lines = self.lines(self.inline(statements))
         return Body(
             tuple(named),
             tuple(line for line, _ in lines),
             tuple(places for _, places in lines),
             types,
-            tuple(dict.fromkeys(helpers)),
+            functions,
         )
 
     # ---- statements

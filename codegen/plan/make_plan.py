@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from ... import __version__
 from ...analysis.literals import one_line
-from ...analysis.spelling.expr import Function, HelperRef, leaves
+from ...analysis.spelling.expr import Function, helpers
 from ...rewrites.simplify import Rewriting
 from ..classes.bodies import in_runs, repeated_lines
 from ..classes.constant_texts import Constants
@@ -237,13 +237,8 @@ def _root_arguments(
 
 def _helper_names(root: ModuleCall) -> frozenset[str]:
     """Functions of model.py that a tree calls, and classes of its layers."""
-    functions = {
-        leaf.function.__name__
-        for step in root.steps()
-        for leaf in leaves(step.expr)
-        if isinstance(leaf, HelperRef)
-    }
-    return frozenset(functions | {source.__name__ for source in root.sources()})
+    functions = helpers(step.expr for step in root.steps()).values()
+    return frozenset([*functions, *(source.__name__ for source in root.sources())])
 
 
 def _parameters(cls: ModuleClass, classes: ClassTable) -> tuple[ArgumentPlan, ...]:

@@ -26,11 +26,10 @@ from ...analysis.spelling.expr import (
     DeviceOf,
     DimOf,
     Expr,
-    HelperRef,
     Leaf,
     Name,
     Ref,
-    leaves,
+    helpers,
     render,
 )
 from ..emit.weights import parts
@@ -201,9 +200,8 @@ class _Writer:
     # ------------------------------------------------------------------------- names
 
     def text(self, expr: Expr) -> str:
-        for leaf in leaves(expr):
-            if isinstance(leaf, HelperRef):
-                self.take(leaf.function)
+        for function in helpers([expr]):
+            self.take(function)
         return render(expr, self.leaf)
 
     def leaf(self, leaf: Leaf) -> str:

@@ -32,11 +32,10 @@ from ...analysis.spelling.expr import (
     DeviceOf,
     DimOf,
     Expr,
-    HelperRef,
     Leaf,
     Name,
     Ref,
-    leaves,
+    helpers,
     render,
 )
 from ..ir.assignment import Assignment, LayerRef
@@ -209,9 +208,7 @@ class Names:
 
     def text(self, expr: Expr) -> str:
         """An expression as Python, each name of which is known then."""
-        for leaf in leaves(expr):
-            if isinstance(leaf, HelperRef):
-                self.known[leaf.function.__name__] = leaf.function
+        self.known |= {name: f for f, name in helpers([expr]).items()}
         return render(expr, self._name)
 
     def bind(self, key: object, hint: str, thing: Callable[[], Any]) -> str:

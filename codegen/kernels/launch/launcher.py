@@ -13,10 +13,10 @@ from ....analysis.ops.triton.elementwise import pointwise
 from ....analysis.spelling.expr import (
     TORCH_DTYPES,
     Expr,
-    HelperRef,
     Name,
     Names,
     Ref,
+    helpers,
     leaves,
     renamed,
     render,
@@ -303,9 +303,7 @@ class Launcher:
         """What is short and read once stands where it is read."""
         operations, eps = self.program.operations, iter(self.source.eps)
         made = [self.twin(op, eps) for op in operations]
-        for expr in made:
-            found = [e.function for e in leaves(expr) if isinstance(e, HelperRef)]
-            self.functions.update(dict.fromkeys(found))
+        self.functions |= dict.fromkeys(helpers(made))
         read = [e.value for m in made for e in leaves(m) if isinstance(e, Ref)]
         inner: dict[ir.Value, Expr] = {}
         lines = []

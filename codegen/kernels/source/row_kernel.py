@@ -18,6 +18,7 @@ from ....analysis.spelling.expr import (
     HelperRef,
     Name,
     Ref,
+    helpers,
     leaves,
     renamed,
     render,
@@ -171,9 +172,7 @@ class Source:
 
     def text(self, expr: Expr) -> str:
         """An expression as Python; helpers that it calls are noted for the page."""
-        for leaf in leaves(expr):
-            if isinstance(leaf, HelperRef):
-                self.helpers[leaf.function] = None
+        self.helpers |= dict.fromkeys(helpers([expr]))
         return render(expr, self.name)
 
     # ---- the kernel

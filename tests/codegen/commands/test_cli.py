@@ -389,6 +389,22 @@ def test_what_the_system_refuses_is_said_without_its_number(
     assert said.startswith("error: File exists\n  at file ") and "rrno" not in said
 
 
+def test_a_fault_of_ours_is_said_with_its_place(
+    monkeypatch: pytest.MonkeyPatch, capfd: Capture
+) -> None:
+    def faulty(*_: object, **__: object) -> None:
+        raise KeyError("a[bold]\x1b[31m")
+
+    monkeypatch.setattr("fairhand.codegen.cli._compile", faulty)
+    assert main(["compile", "m.onnx"]) == 1
+    said = capfd.readouterr().err
+    assert "a fault of fairhand, KeyError" in said and "at test_cli.py, line" in said
+    assert "\x1b[31m" not in said
+    monkeypatch.setenv("FAIRHAND_TRACEBACK", "1")
+    with pytest.raises(KeyError):
+        main(["compile", "m.onnx"])
+
+
 def test_inputs_that_give_nothing_but_nan_show_nothing(
     tmp_path: Path, capfd: Capture
 ) -> None:

@@ -466,6 +466,7 @@ SAID = {
         '"x": ("float32", ("n", 4))',
         '"x": ("float32", ("n", "n"))',
     ): "other INPUTS or OUTPUTS",
+    ('"x": ("float32", ("n", 4))', '"x": ("float32", ("n",))'): "other INPUTS",
     ('"x": ("float32", ("n", 4))', '"x": ("float32", ("n", "m"))'): "",
     ('"x": ("float32", ("n", 4))', '"x": ("float32", ("rows", 4))'): "",
     ("F.relu(x)", "F.relu(x)[:, :3]"): "other calls than the graph: model.py fails",

@@ -241,9 +241,10 @@ _SAME = {("stride", "kernel_size"), ("padding", "dilation")}
 def _dependent(columns: Sequence[_Group]) -> dict[int, tuple[tuple[int, ...], str]]:
     """For each column that others tell which ones, and how: "4 * {c0}"."""
     found: dict[int, tuple[tuple[int, ...], str]] = {}
+    named = [_PLAIN.get(c.meaning, 2) for c in columns]
     # The largest first, and of equal ones those that have no name of their own.
     order = [
-        (-max(filter(_whole, c.values), default=0), _PLAIN.get(c.meaning, 2), i)
+        (-max(filter(_whole, c.values), default=0), named[i], i)
         for i, c in enumerate(columns)
     ]
     for _, _, i in sorted(order):
@@ -251,6 +252,7 @@ def _dependent(columns: Sequence[_Group]) -> dict[int, tuple[tuple[int, ...], st
             continue
         free = [base for base in range(len(columns)) if base not in (i, *found)]
         before = [base for base in free if base < i]
+        free.sort(key=named.__getitem__, reverse=True)
         for bases in [(base,) for base in free] + [*permutations(before, 2)]:
             wanted, first, *more = (columns[j] for j in (i, *bases))
             text = _sum(wanted, first, *more) if more else _law(wanted, first)

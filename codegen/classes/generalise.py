@@ -97,8 +97,9 @@ def generalise(
         every = sorted((call for group in groups for call in group), key=classes.place)
         one = len(groups) > 1 and _differing_numbers(every) is not None
         found += [every] if one else groups
-    while any(_take_parts(classes, found, *pair) for pair in permutations(found, 2)):
-        pass
+    for take in (_take_parts, _take_results):
+        while any(take(classes, found, *pair) for pair in permutations(found, 2)):
+            pass
     for group in found:
         if len({body_of(classes, call).numbers for call in group}) > 1:
             _take_numbers(classes, group)
@@ -145,6 +146,7 @@ def _take_arguments(
         or first.sizes
         or other.sizes
         or classes.root_call in (first, other)
+        or classes.called_again.intersection(narrow)
         or len({*other.inputs}) < fewer
     ):
         return False
@@ -159,6 +161,38 @@ def _take_arguments(
                 groups.remove(narrow)
                 return True
     return False
+
+
+# ---- results that some callers have no use for
+
+
+def _take_results(
+    classes: ClassTable,
+    groups: list[list[ModuleCall]],
+    more: list[ModuleCall],
+    fewer: list[ModuleCall],
+) -> bool:
+    """Let one class stand for two, of which one returns more of the same values."""
+    first, other = more[0], fewer[0]
+    if (
+        classes.hint(first) != classes.hint(other)
+        or not len(first.outputs) > len(other.outputs)
+        or classes.root_call in (first, other)
+        or classes.called_again.intersection(fewer)
+        or first.sizes
+        or other.sizes
+    ):
+        return False
+    (*parts, wanted), (*others, _) = (body_of(classes, c).form for c in (first, other))
+    every = [numbers_of(call.contents()) for call in (*more, *fewer)]
+    if parts != others or _differing(every) is None:
+        return False
+    for call in fewer:
+        values = {n: value for value, n in body_of(classes, call).values.items()}
+        call.outputs = [values[n] for n in wanted]
+    more[:] = sorted([*more, *fewer], key=classes.place)
+    groups.remove(fewer)
+    return True
 
 
 # ---- numbers

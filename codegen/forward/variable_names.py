@@ -128,7 +128,7 @@ class Naming:
 
         `dying` are the values that nobody reads after the statement.
         """
-        live |= self.live(self.overwritten.get(target, ()))
+        live = live | self.live(self.overwritten.get(target, ()))
 
         def free(name: str) -> str:
             return "" if name in live else name

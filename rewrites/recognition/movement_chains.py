@@ -5,13 +5,13 @@ stand where a list of factors of the first tensor's axes says: in the order that
 result has them, under the axes it has. Sizes are polynomials, and a factor is only
 split off where the product gives the size back; equal lists are equal tensors for all
 sizes. Where nothing has moved, sizes alone say what the row does. The steps of the file
-stay where no half of them goes, since they say what its author thought of, and where
-one is needed elsewhere.
+stay where no half of them goes and no transpose, since they say what its author thought
+of, and where one is needed elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -97,10 +97,16 @@ def _shortest(row: list[ir.Node], facts: Facts) -> Recognition | None:
         drafts = _written(source, steps, sizes, plain)
     except CannotWrite:
         return None
-    if len(drafts) > len(row) // 2:
+    fewer = len(drafts) < len(row) and _turns(drafts) < _turns(row)
+    if len(drafts) > len(row) // 2 and not fewer:
         return None
     evidence = f"each element of {source.name} comes to the same place"
     return Recognition("movement_chain", tuple(row), tuple(drafts), evidence, source)
+
+
+def _turns(row: Sequence[ir.Node | Draft]) -> int:
+    """How often a row changes the order of its elements."""
+    return sum(node.op_type == "Transpose" for node in row)
 
 
 def _leaves(axes: _Axes) -> _Axes:

@@ -22,7 +22,7 @@ from fairhand.rewrites.language.rule import Rule
 from fairhand.rewrites.rules.catalogue import RULES
 
 # Each is proved every time, by `fairhand prove --check`.
-SOME = [pytest.param(rule, id=rule.name, marks=drawn(rule.name, 6)) for rule in RULES]
+SOME = [pytest.param(rule, id=rule.name, marks=drawn(rule.name, 12)) for rule in RULES]
 
 
 @pytest.mark.parametrize("rule", SOME)

@@ -66,7 +66,7 @@ def test_what_is_recognised_and_what_is_proved_have_names_of_their_own() -> None
     assert replay(model_of(text), certificate) == (1, 1)
 
 
-@pytest.mark.parametrize("number", some(range(NUMBER), 2))
+@pytest.mark.parametrize("number", some(range(NUMBER), 4))
 def test_a_corrupted_certificate_is_refused(number: int) -> None:
     with pytest.raises(FairhandError):
         replay(model_of(GRAPH), corrupted(CERTIFICATE, number))

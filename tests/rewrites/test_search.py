@@ -84,7 +84,7 @@ def compared(model: onnx.ModelProto, feed: dict[str, Any], folder: Path) -> str:
     return (package.path / "model.py").read_text("utf-8")
 
 
-@pytest.mark.parametrize("case", some(CASES, 2))
+@pytest.mark.parametrize("case", some(CASES, 4))
 def test_a_search_is_a_loop(case: str, tmp_path: Path) -> None:
     op, inputs, attrs = CASES[case]
     outputs = SCORED if op == "BeamSearch" else SCORED[:1]
@@ -109,7 +109,7 @@ ENCODED_CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("case", some(ENCODED_CASES, 2))
+@pytest.mark.parametrize("case", some(ENCODED_CASES, 4))
 def test_a_search_behind_an_encoder(case: str, tmp_path: Path) -> None:
     inputs, attrs = ENCODED_CASES[case]
     graphs = {"encoder": encoder(), "decoder": decoder()}
@@ -209,7 +209,7 @@ def test_without_a_seed_every_call_draws_anew(tmp_path: Path) -> None:
 FIRST = np.where(np.isin(np.arange(20), [4, 10, 11, 13]), 0, 1).astype(np.int32)
 
 
-@pytest.mark.parametrize("op", ["GreedySearch", "BeamSearch", "encoded"])
+@pytest.mark.parametrize("op", some(["GreedySearch", "BeamSearch", "encoded"], 2))
 def test_words_that_the_first_may_not_be(op: str, tmp_path: Path) -> None:
     first = {"words": None, "first": np.repeat(FIRST[None], 3, axis=0)}
     graphs: dict[str, Any] = {}
@@ -267,7 +267,7 @@ WHISPER_CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], int]] = {
 }
 
 
-@pytest.mark.parametrize("case", some(WHISPER_CASES, 2))
+@pytest.mark.parametrize("case", some(WHISPER_CASES, 4))
 def test_whisper(case: str, tmp_path: Path) -> None:
     op, inputs, attrs, count = WHISPER_CASES[case]
     hidden = case == "prompt"

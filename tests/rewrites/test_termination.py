@@ -68,7 +68,7 @@ def test_every_application_makes_the_graph_no_heavier(
     assert weights == sorted(weights, reverse=True)
 
 
-@pytest.mark.parametrize("kind", some(GRAPHS.KINDS, 2))
+@pytest.mark.parametrize("kind", some(GRAPHS.KINDS, 4))
 def test_the_work_is_linear_in_the_nodes(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -187,7 +187,7 @@ def test_there_are_forty() -> None:
     assert len(MODELS) >= 40
 
 
-@pytest.mark.parametrize("name", some(MODELS, 3))
+@pytest.mark.parametrize("name", some(MODELS, 6))
 def test_estimator(name: str, tmp_path: Path) -> None:
     torch.set_num_threads(1)
     estimator, x, y, options = MODELS[name]

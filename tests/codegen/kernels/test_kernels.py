@@ -77,7 +77,7 @@ def with_special(name: str, feed: dict[str, torch.Tensor]) -> dict[str, torch.Te
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of what is special
-@pytest.mark.parametrize("name", some((*POINTWISE, *ROWS, *MOVES), 3))
+@pytest.mark.parametrize("name", some((*POINTWISE, *ROWS, *MOVES), 6))
 def test_operator_in_a_kernel(name: str, tmp_path: Path) -> None:
     """The cases of the operator's table entry that give a kernel of their own."""
     op, made = OPS["", name], set[KernelSource]()

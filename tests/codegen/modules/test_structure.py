@@ -185,6 +185,24 @@ def test_a_class_with_a_flag_is_one_however_wide(emitted: Emit) -> None:
     assert "x + out if self.residual else out" in found.text
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_a_result_that_others_drop(again: bool, emitted: Emit) -> None:
+    """Not those of a module that is called once more."""
+    g, ends = Traced(x=["batch", 8]), {"y": "x"}
+    for i in (0, 1, 2, *([0] if again else [])):
+        with g.module(f"blocks.{i}", "Block"):
+            early = g("Relu", g.fc(ends["y"], "fc1", 8, 8))
+            ends["y"] = g.fc(early, "fc2", 8, 8)
+        ends |= {"z": early} if i == 2 else {}
+    found = emitted(g.model(**ends))
+    last = ["LastBlock"] if again else []
+    assert found.classes == ["Block", *last, "Net"]
+    assert again or found.body()[-3:-1] == [
+        "for block in self.blocks:",
+        "y, x = block(x)",
+    ]
+
+
 def test_a_larger_difference_is_another_class(emitted: Emit) -> None:
     found = emitted(chained(plain, gated, plain))
     assert len(found.classes) == 3

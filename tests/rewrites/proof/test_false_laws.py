@@ -55,7 +55,7 @@ MEANINGLESS = [
 ]
 ROOT = Real("sqrt", real(2))
 # `fairhand prove --check` has all mutants of the shipped laws refused beside these.
-SOME = [pytest.param(*law, id=law[0], marks=drawn(law[0], 12)) for law in LAWS]
+SOME = [pytest.param(*law, id=law[0], marks=drawn(law[0], 24)) for law in LAWS]
 
 
 def test_there_are_enough() -> None:

@@ -53,7 +53,7 @@ def counterexample(law: Law) -> str:
 
 def _difference(law: Law, kinds: Mapping[str, str], numbers: dict[str, Any]) -> str:
     for leaf in leaves([*law.left, *law.right]):
-        if leaf.kind in (Leaf.CAUSAL, Leaf.ABOUT):
+        if leaf.kind is Leaf.ABOUT:
             raise Unknown("a constant that is near a number")
         if leaf.number is not None and leaf.kind is not Leaf.NUMBER:
             numbers[leaf.name] = _value(leaf.number, numbers)

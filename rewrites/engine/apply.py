@@ -120,6 +120,7 @@ class Rewriter:
             matched=list(found.nodes),
             drafts=found.drafts,
             results=[found.result],
+            measure=found.measure,
         )
         refusal = self._refusal(change)
         if refusal:

@@ -11,8 +11,6 @@ import numpy as np
 import onnx_ir as ir
 
 from ...analysis.graph.dims import same
-from ...analysis.ops.facts.index_functions import Count, Natural
-from ..language.facts import Facts
 from ..language.pattern import Leaf, Var
 from ..language.terms import Axes, Fn, Int, Real, Sizes
 from .bindings import Binding, Undecided, decided, evaluate, number
@@ -104,9 +102,6 @@ def unfit(leaf: Var, value: ir.Value, binding: Binding) -> str:
         return f"{value.name} is no tensor of {leaf.kinds}"
     if leaf.kind is Leaf.TENSOR:
         return ""
-    if leaf.kind is Leaf.CAUSAL:
-        causal = _is_causal(facts.array(value)) or _computes_causal(value, facts)
-        return "" if causal else f"{value.name} is no causal mask"
     if not facts.is_constant(value):
         return f"{value.name} is no constant"
     if leaf.kind is Leaf.CONSTANT:
@@ -143,34 +138,6 @@ def _other_number(leaf: Var, value: ir.Value, binding: Binding) -> str:
     else:
         alike = abs(uniform - wanted) <= 2 * _last_place(value.dtype) * abs(wanted)
     return "" if alike else f"{value.name} is {uniform}, not {float(wanted)}"
-
-
-def _is_causal(mask: np.ndarray | None) -> bool:
-    """0 up to the diagonal; above it -inf, or the lowest number of the type."""
-    if mask is None or mask.ndim != 4 or mask.dtype.kind != "f":
-        return False
-    above = np.triu(np.ones(mask.shape[2:], np.bool_), 1)
-    if np.any(mask[:, :, ~above] != 0):
-        return False
-    return bool(np.all(mask[:, :, above] <= np.finfo(mask.dtype).min))
-
-
-def _computes_causal(mask: ir.Value, facts: Facts) -> bool:
-    """Where(key <= query, 0, lowest), or the other way round."""
-    node, dims = mask.producer(), facts.dims(mask)
-    if node is None or node.op_type != "Where" or node.domain or dims is None:
-        return False
-    condition, seen, hidden = node.inputs
-    found = facts.places.aligned(condition, dims)
-    if found == Natural(Count(-1, (0, 0, -1, 1))):
-        seen, hidden = hidden, seen
-    elif found != Natural(Count(0, (0, 0, 1, -1))):
-        return False
-    if seen is None or hidden is None or mask.dtype is None:
-        return False
-    most = facts.uniform(hidden)
-    lowest = float(np.finfo(mask.dtype.numpy()).min)
-    return facts.uniform(seen) == 0 and most is not None and most <= lowest
 
 
 def _negative(x: float | int | Fraction) -> bool:

@@ -23,7 +23,6 @@ from ..language.rule import Rule
 from ..language.terms import Axes, Expr, Fn, Sizes
 from ..rules.catalogue import RULES
 
-_COMPUTED = (Leaf.TENSOR, Leaf.CAUSAL)  # may be
 _SINGLE = (Leaf.SCALAR, Leaf.FULL, Leaf.ABOUT)
 
 
@@ -129,7 +128,7 @@ def _fits(term: Term | None, operand: _Operand | None) -> bool:
         return _is_among(term, {operand.operator}) and all(
             _is_among(inner, operand.below) for inner in _inner(term)
         )
-    if term.kind in _COMPUTED:
+    if term.kind is Leaf.TENSOR:
         return True
     if not operand.constant or (term.kind in _SINGLE and not operand.single):
         return False
@@ -159,7 +158,7 @@ def _is_among(term: Term | None, operators: Set[str]) -> bool:
     if isinstance(term, Many):
         return _is_among(term.form, operators)
     assert term is None or isinstance(term, Var)
-    return term is None or term.kind in _COMPUTED or "" in operators
+    return term is None or term.kind is Leaf.TENSOR or "" in operators
 
 
 def _inner(term: Term) -> Sequence[Term | None]:

@@ -24,8 +24,8 @@ from .history import Application
 from .match import Matcher
 from .rule_index import form_of, index_of
 
-_LATE = {"attention_grouped"}
-_EARLY = {"movement_chain"}
+_LATE = {"attention_causal", "attention_grouped"}
+_EARLY = {"einsum", "movement_chain"}
 _PHASED = {"simplify": _EARLY, RECOMPOSE: CLASSES.keys() - _LATE - _EARLY, SHARE: _LATE}
 
 

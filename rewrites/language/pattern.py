@@ -38,7 +38,6 @@ class Leaf(Enum):
     FULL = "full"  # a constant with one element, a given number
     FILLED = "filled"  # a constant of any shape that is a given number throughout
     ABOUT = "about"  # one element: a given number, to the last place of its type
-    CAUSAL = "causal"  # [b, 1, n, n]: 0 up to the diagonal, "minus infinity" above it
     NUMBER = "number"  # right sides only: a new constant, a given number throughout
 
 

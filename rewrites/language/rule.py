@@ -160,18 +160,6 @@ class Law:
         var = Var(name, Leaf.ABOUT, integer(rank), True, real(number), "float")
         return self._new(name, var)
 
-    def causal(self, name: str, size: IntLike, batch: IntLike = 1) -> Var:
-        """A mask that lets each position see itself and those before.
-
-        It is a constant, or known at each place (analysis/shapes/index_functions.py).
-
-        The exporter writes -inf, or the lowest number of the element type, which comes
-        to the same where scores are far from it.
-        """
-        sizes = tuple(integer(n) for n in (batch, 1, size, size))
-        var = Var(name, Leaf.CAUSAL, integer(4), kinds="float", sizes=sizes)
-        return self._new(name, var)
-
     def number(
         self, value: RealLike | Int, shape: Sizes | None = None, kinds: str = ""
     ) -> Var:

@@ -64,7 +64,7 @@ class _Class:
         self.semantics = RuntimeSemantics(law)
         self.question: Goal = goal(law, self.semantics)
         leaves = [s for s in law.symbols.values() if isinstance(s, Var)]
-        self.rounded = any(x.kind in (Leaf.ABOUT, Leaf.CAUSAL) for x in leaves)
+        self.rounded = any(x.kind is Leaf.ABOUT for x in leaves)
 
     def of(self, sides: tuple[Any, Any], answer: Answer) -> Exactness:
         level = answer.level

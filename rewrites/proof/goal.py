@@ -17,7 +17,7 @@ from ..language.pattern import Apply, Chain, Leaf, Many, Node, Pointwise, Term, 
 from ..language.rule import Law
 from ..language.terms import Axes, Fn, Int, Perm, Real, Sizes
 from .added_axes import axes_conditions
-from .kernel.scalars import Const, Element, Ite, NegInf, Scalar, Symbol
+from .kernel.scalars import Element, Scalar, Symbol
 from .kernel.smt import both, fresh, new_session, term
 from .kernel.tensors import Context, Family, Tensor, shape
 from .semantics import (  # noqa: F401  they register meanings
@@ -232,8 +232,6 @@ class Semantics(Expressions):
         if leaf.kind is Leaf.SCALAR:
             element = self.scalar(leaf)
             return Tensor(rank, dim, lambda i: element, leaf.name)
-        if leaf.kind is Leaf.CAUSAL:
-            return Tensor(rank, dim, _causal, leaf.name)
         if leaf.number is not None:
             number = self.real(leaf.number)
             return Tensor(rank, dim, lambda i: number, leaf.name)
@@ -307,10 +305,6 @@ def _check_forms(node: Node) -> None:
 
 # Which operators a chain may consist of.
 _CHAINED = frozenset("Add Mul Max Min And Or".split())
-
-
-def _causal(index: Callable[[Any], Any]) -> Scalar:
-    return Ite(index(3) <= index(2), Const(0), NegInf())
 
 
 @dataclass

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import onnx_ir as ir
@@ -29,6 +30,7 @@ from ..language.operators.read_write import (
     Output,
     ints,
 )
+from .products import Factor, Product, order, product_of
 from .recognition import Recognition
 from .regions import Neighbourhoods
 
@@ -50,6 +52,7 @@ _MOVEMENTS = frozenset("Reshape Transpose Squeeze Unsqueeze Expand Identity".spl
 _FINITE = _MOVEMENTS.union(
     "Add Sub Mul Neg Where Cast Slice Gather Concat Trilu Tile".split()
 )
+_SCORES = "MatMul Einsum Transpose Mul Div Add Sub Where Neg Reshape".split()
 _SUMS = frozenset("MatMul Gemm Einsum Conv LayerNormalization Sigmoid Tanh".split())
 # Scores added to a number below it are that number: it stands for minus infinity.
 _LOW = {"FLOAT": -1e30, "DOUBLE": -1e30, "BFLOAT16": -1e30, "FLOAT16": -6e4}
@@ -64,7 +67,7 @@ class _Scores:
     known to have a number besides.
     """
 
-    product: ir.Node | None = None
+    product: Product | None = None
     factor: float = 1.0
     masks: list[tuple[ir.Value, float, Dims]] = field(default_factory=list)
     chosen: list[tuple[Draft, Dims, Dims]] = field(default_factory=list)
@@ -76,51 +79,73 @@ class _Scores:
 def attention(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
     """The attention that ends at a product, weights times values, or where this is seen
     as heads. It is open if a row may be masked throughout, and is 0 then."""
-    facts = around.facts
-    last = _product(node, facts)
-    if last is None:
-        return
-    weights, v = last.inputs
-    softmax, nodes = _softmax(weights, last)
-    if softmax is None or softmax.inputs[0] is None or v is None or weights is None:
-        return
-    known = (facts.dims(x) for x in (softmax.inputs[0], weights, node.outputs[0]))
-    found, whole, heads = known
-    axis = softmax.attributes.get_int("axis", -1)
-    if found is None or whole is None or heads is None:
-        return
-    if axis not in (-1, len(found) - 1) or not _equal(found[-2:], whole[-2:]):
-        return
-    sizes = (*heads[:2], *found[-2:])
-    scores = _Affine(facts, last, sizes).read(softmax.inputs[0])
-    if scores is None or scores.product is None:
-        return
+    last = _product(node, around.facts)
+    for place in () if last is None else (0, 1):
+        found = _attention(node, last, place, around.facts)
+        if found is not None:
+            yield found
+
+
+def _attention(
+    node: ir.Node, last: Product, place: int, facts: Facts
+) -> Recognition | None:
+    """With the weights as one of the factors of the last product."""
+    weights, values = last.factors[place], last.factors[1 - place]
+    softmax, nodes, letters = _softmax(weights, last.node, facts)
+    if softmax is None or softmax.inputs[0] is None:
+        return None
+    found, made = (facts.dims(x) for x in (softmax.inputs[0], node.outputs[0]))
+    pair, lead = letters[-2:], letters[:-2]
+    whole = f"{lead}{weights.own}{values.own}"
+    if found is None or made is None or {*pair} != {weights.own, last.over}:
+        return None
+    axis = softmax.attributes.get_int("axis", -1) % len(found)
+    if len(found) - axis != 2 - pair.index(last.over):
+        return None
+    if node is last.node:
+        heads = tuple(made[k] for k in order(last.result, lead))
+    elif last.result == whole:
+        heads = made[:2]
+    else:
+        return None
+    scores = _Affine(facts, last.node, (*heads, *found[-2:])).read(softmax.inputs[0])
+    if scores is None or scores.product is None or not heads:
+        return None
+    turned = axis != len(found) - 1  # keys stand before queries
+    if turned and (scores.masks or scores.chosen):
+        return None
+    sizes = (*heads, *(found[-2:][::-1] if turned else found[-2:]))
     try:
-        made = _Writer(facts, last, scores, sizes).attention(v)
+        writer = _Writer(facts, last.node, scores, sizes)
+        scale = writer.attention((values, lead, last.over), turned)
+        if node is last.node:
+            writer.put_back(order(whole, last.result))
     except CannotWrite:
-        return
+        return None
     inner = dict.fromkeys([node, *nodes, softmax, *scores.nodes])
-    scale = made[-1].attributes["scale"]
     evidence = f"{len(inner)} nodes are softmax({scale} q k^T + masks) v"
     guarded = any(n.op_type == "Where" for n in nodes)
     is_open = not guarded and scores.keeps not in ([], [True])
     name = OPEN if is_open else "attention"
-    yield Recognition(name, tuple(inner), tuple(made), evidence)
+    return Recognition(name, tuple(inner), tuple(writer.drafts), evidence)
 
 
-def _product(node: ir.Node, facts: Facts) -> ir.Node | None:
+def _product(node: ir.Node, facts: Facts) -> Product | None:
     """The product that a node is, or that it sees as heads: batches are told apart from
     these, or heads put together that share their keys."""
     last = node
     if node.op_type == "Reshape" and node.inputs[0] is not None and not node.domain:
         last = node.inputs[0].producer() or node
+    found = None if last.graph is not node.graph else product_of(last, facts)
     given, made = (facts.dims(n.outputs[0]) for n in (last, node))
-    if last.op_type != "MatMul" or last.domain or last.graph is not node.graph:
+    if found is None or given is None or made is None:
         return None
-    if given is None or made is None or len(made) != 4:
-        return None
-    same_axes = last is node if len(given) == 4 else _equal(given[-2:], made[-2:])
-    return last if same_axes and _heads_of(given, made[:2]) else None
+    if last is node:
+        users = (user for user, _ in node.outputs[0].uses())
+        seen = (u.op_type == "Reshape" and _product(u, facts) for u in users)
+        return found if len(given) == 4 or not any(seen) else None
+    same_axes = len(made) == 4 and _equal(given[-2:], made[-2:])
+    return found if same_axes and _heads_of(given, made[:2]) else None
 
 
 def _heads_of(dims: Dims, heads: Dims) -> bool:
@@ -129,24 +154,40 @@ def _heads_of(dims: Dims, heads: Dims) -> bool:
 
 
 def _softmax(
-    weights: ir.Value | None, root: ir.Node
-) -> tuple[ir.Node | None, list[ir.Node]]:
-    """What computes weights, and the nodes behind it; it may be guarded against NaN."""
-    nodes = [root]
-    seen = _producer(weights, root, "Reshape")
-    if seen is not None:
+    weights: Factor, root: ir.Node, facts: Facts
+) -> tuple[ir.Node | None, list[ir.Node], str]:
+    """What computes weights, the nodes behind it, and the letters of its axes, of which
+    the last two are right; it may be guarded against NaN."""
+    nodes, letters, value = [root], weights.letters, weights.value
+    for _ in range(2):
+        seen = _producer(value, root, "Reshape", "Transpose")
+        inner = None if seen is None else seen.inputs[0]
+        dims = None if inner is None else facts.dims(inner)
+        if seen is None or inner is None or dims is None:
+            break
+        if seen.op_type == "Transpose":
+            perm = _permutation(seen, len(dims))
+            letters = "".join(letters[perm.index(k)] for k in range(len(perm)))
+        elif not _equal(dims[-2:], (facts.dims(value) or ())[-2:]):
+            return None, nodes, letters
         nodes.append(seen)
-        weights = seen.inputs[0]
-    node = _producer(weights, root, "Where")
+        value = inner
+        if seen.op_type == "Reshape":
+            break
+    node = _producer(value, root, "Where")
     if node is not None:
         asked = _producer(node.inputs[0], root, "IsNaN")
         if asked is None or asked.inputs[0] is not node.inputs[2]:
-            return None, nodes
+            return None, nodes, letters
         if _number(node.inputs[1]) != 0.0:
-            return None, nodes
+            return None, nodes, letters
         nodes += [node, asked]
-        weights = node.inputs[2]
-    return _producer(weights, root, "Softmax"), nodes
+        value = node.inputs[2]
+    return _producer(value, root, "Softmax"), nodes, letters
+
+
+def _permutation(node: ir.Node, rank: int) -> list[int]:
+    return list(node.attributes.get_ints("perm") or range(rank)[::-1])
 
 
 def _producer(value: ir.Value | None, root: ir.Node, *ops: str) -> ir.Node | None:
@@ -183,20 +224,33 @@ class _Affine:
             if node is None or node.domain or node.graph is not self._root.graph:
                 return None
             found.nodes.append(node)
-            if node.op_type == "MatMul":
-                found.product = node
+            found.product = self._product(node)
+            if found.product is not None:
+                found.nodes.append(found.product.node)
                 several = len(found.masks) + len(found.chosen) > 1
                 return None if found.finite and several else found
             inner = self._step(node, found)
         return None
+
+    def _product(self, node: ir.Node) -> Product | None:
+        """The product that a node is, or turns."""
+        inner = node
+        if node.op_type == "Transpose" and node.inputs[0] is not None:
+            inner = node.inputs[0].producer() or node
+        found = (
+            None if inner.graph is not node.graph else product_of(inner, self._facts)
+        )
+        if found is None or inner is node:
+            return found
+        return found.transposed(_permutation(node, len(found.result)))
 
     def _whole(self, value: ir.Value) -> bool:
         """Whether a value has the sizes of the scores, or is seen so."""
         dims, sizes = self._facts.dims(value), self._sizes
         return (
             dims is not None
-            and _heads_of(dims, sizes[:2])
-            and _fit(dims[-2:], sizes[2:], exactly=True)
+            and _heads_of(dims, sizes[:-2])
+            and _fit(dims[-2:], sizes[-2:], exactly=True)
         )
 
     def _step(self, node: ir.Node, found: _Scores) -> ir.Value | None:
@@ -286,15 +340,12 @@ class _Affine:
             inner, seen = waiting.pop(0), seen + 1
             if inner is None or not self._whole(inner):
                 continue
-            ops = ("MatMul", "Mul", "Div", "Add", "Sub", "Where", "Neg", "Reshape")
-            node = _producer(inner, self._root, *ops)
-            if node is None:
-                continue
-            if node.op_type == "MatMul":
-                return not any(
-                    x is None or self._facts.is_constant(x) for x in node.inputs
-                )
-            waiting += node.inputs
+            node = _producer(inner, self._root, *_SCORES)
+            product = None if node is None else self._product(node)
+            if product is not None:
+                constant = self._facts.is_constant
+                return not any(constant(factor.value) for factor in product.factors)
+            waiting += () if node is None else node.inputs
         return False
 
 
@@ -343,6 +394,10 @@ def _equal(dims: Sequence[object], sizes: Dims) -> bool:
     )
 
 
+# A factor, the letters of its leading axes in their order, and the one summed over.
+_Operand: TypeAlias = "tuple[Factor, str, str]"
+
+
 class _Writer:
     """The operator, and what its operands need."""
 
@@ -350,27 +405,51 @@ class _Writer:
         self, facts: Facts, root: ir.Node, scores: _Scores, sizes: Dims
     ) -> None:
         self._facts, self._root = facts, root
-        self._scores, self._sizes = scores, sizes
+        self._scores, self._whole = scores, sizes
+        lead = sizes[:-2]
+        # Batches alone stay an axis; of more, all but the last are batches.
+        self._lead = lead if len(lead) < 3 else (product(lead[:-1]), lead[-1])
+        self._sizes = (*self._lead, *[1] * (2 - len(self._lead)), *sizes[-2:])
         self.drafts: list[Draft] = []
         self._shared: list[Dim] = []  # how many heads keys and values have, if fewer
 
-    def attention(self, v: ir.Value) -> list[Draft]:
-        """Drafts, Attention last. Raises CannotWrite where its operands don't fit."""
-        assert self._scores.product is not None
-        q, k = self._scores.product.inputs
-        sizes = [None if x is None else self._facts.dims(x) for x in (q, v)]
-        if q is None or k is None or not all(sizes):
-            raise CannotWrite("operands of unknown sizes")
-        _, _, s, t = self._sizes
-        d, e = (dims[-1] for dims in sizes if dims)
+    def attention(self, v: _Operand, turned: bool) -> float:
+        """Drafts Attention last; returns its scale. Raises CannotWrite where its
+        operands don't fit."""
+        found = self._scores.product
+        assert found is not None
+        lead, pair = found.result[:-2], found.result[-2:]
+        by_axis = {factor.own: (factor, lead, found.over) for factor in found.factors}
+        if {*pair} != {*by_axis}:
+            raise CannotWrite("scores of other axes")
+        q, k = (by_axis[own] for own in (pair[::-1] if turned else pair))
+        s, t = self._sizes[-2:]
+        d, e = self._last(q), self._last(v, own=True)
         queries, fewer = self._heads(q, (s, d)), [*self._shared]
-        keys, values = self._turned(k, (t, d)), self._heads(v, (t, e), scaled=False)
+        keys, values = self._heads(k, (t, d)), self._heads(v, (t, e), values=True)
         if fewer or self._shared not in ([], self._shared[:1] * 2):
             raise CannotWrite("heads that share keys without values, or these alone")
         scale = self.scale(d)
-        inputs = [queries, keys, values, *self._mask()]
-        self.drafts.append(Draft("Attention", inputs, {"scale": scale}))
-        return self.drafts
+        given: dict[str, int | float] = {"scale": scale}
+        if len(self._lead) == 1:
+            given.update(q_num_heads=1, kv_num_heads=1)
+        self._add(Draft("Attention", [queries, keys, values, *self._mask()], given))
+        self._whole = (*self._whole[:-1], e)
+        return scale
+
+    def put_back(self, perm: list[int]) -> None:
+        """The result with the axes that it had, in an order."""
+        if len(self._whole) > 4:
+            self._reshaped(Output(self.drafts[-1]), self._whole)
+        if perm != sorted(perm):
+            self._add(Draft("Transpose", [Output(self.drafts[-1])], {"perm": perm}))
+
+    def _last(self, operand: _Operand, own: bool = False) -> Dim:
+        factor, _, over = operand
+        dims = self._facts.dims(factor.value)
+        if dims is None:
+            raise CannotWrite("operands of unknown sizes")
+        return dims[factor.letters.index(factor.own if own else over)]
 
     def scale(self, d: object) -> float:
         """The factor; what is 1 / sqrt(d) but for its rounding is just that.
@@ -385,46 +464,30 @@ class _Writer:
             scale = usual if abs(scale / usual - 1) < 1e-6 else scale
         return scale
 
-    def _turned(self, value: ir.Value, sizes: Dims) -> Input:
-        """Keys from [b, h, d, t]; torch's exporter turns them as [b h, t, d]."""
-        bare = self._bare(value)
-        last = _producer(bare, self._root, "Reshape")
-        inner = bare if last is None else last.inputs[0]
-        turn = _producer(inner, self._root, "Transpose")
-        flat = None if turn is None else turn.inputs[0]
-        dims = None if flat is None else self._facts.dims(flat)
-        if turn is not None and flat is not None and dims and len(dims) in (3, 5):
-            order = [*range(len(dims) - 2), len(dims) - 1, len(dims) - 2]
-            of_heads = len(dims) == 3 or last is None
-            swaps = list(turn.attributes.get_ints("perm") or ()) == order
-            if swaps and of_heads and _equal(dims[-2:], sizes):
-                self._scores.nodes += [turn] if last is None else [last, turn]
-                return self._heads(flat, sizes)
-        turned = {"perm": [0, 1, 3, 2]}
-        return self._add(Draft("Transpose", [self._heads(bare, sizes[::-1])], turned))
-
-    def _heads(self, value: ir.Value, tail: Dims, scaled: bool = True) -> Input:
-        """Queries, keys or values by heads; those whose numbers the factor takes in
-        without these. Raises CannotWrite where they are others."""
-        bare = self.unscaled if scaled else lambda x: x
-        dims, heads = self._facts.dims(value), self._sizes[:2]
+    def _heads(self, operand: _Operand, tail: Dims, values: bool = False) -> Input:
+        """Queries, keys or values by heads. Raises CannotWrite for others."""
+        factor, letters, over = operand
+        pair = (over, factor.own) if values else (factor.own, over)
+        value, perm = factor.value, order(factor.letters, (*letters, *pair))
+        dims, heads = self._facts.dims(value), self._lead
+        dims = None if dims is None else tuple(dims[k] for k in perm)
         if dims is None or not _fit(dims[-2:], tail, exactly=True):
             raise CannotWrite("sizes that don't meet")
-        if len(dims) == 5 and dims[2] == 1 and heads[1] != dims[1]:
+        if len(dims) == 5 and dims[2] == 1 and heads[1:] not in ((), (dims[1],)):
             heads = (heads[0], dims[1])
             self._shared.append(dims[1])
         if not _heads_of(dims, heads):
             raise CannotWrite("other heads")
-        if _equal(dims[:-2], heads):
-            return bare(value)
-        value, sizes = self._bare(value) if scaled else value, (*heads, *tail)
-        node = _producer(value, self._root, "Reshape", "Unsqueeze")
-        inner = None if node is None else node.inputs[0]
-        given = None if inner is None else self._facts.dims(inner)
-        if node is None or inner is None or given is None or not _equal(given, sizes):
-            return self._reshaped(bare(value), sizes)
-        self._scores.nodes.append(node)
-        return bare(inner)
+        sizes, found = (*heads, *tail), value
+        if perm == sorted(perm):
+            seen = _producer(value, self._root, "Reshape", "Unsqueeze")
+            inner = None if seen is None else seen.inputs[0]
+            given = None if inner is None else self._facts.dims(inner)
+            if inner is not None and given is not None and _equal(given, sizes):
+                return inner
+        else:
+            found = self._add(Draft("Transpose", [value], {"perm": perm}))
+        return found if _equal(dims[:-2], heads) else self._reshaped(found, sizes)
 
     def _reshaped(self, x: Input, sizes: Dims) -> Output:
         return self._add(WORDS["Reshape"].write([x], {"shape": sizes}))
@@ -459,17 +522,6 @@ class _Writer:
             result = self._add(Draft(step.op_type, [result, *step.inputs[1:]], given))
         return result
 
-    def _bare(self, value: ir.Value) -> ir.Value:
-        """A value without the numbers that it is multiplied by at last."""
-        for _ in range(_STEPS):
-            node = _producer(value, self._root, "Mul", "Div")
-            base = None if node is None or len(value.uses()) != 1 else self._base(node)
-            if node is None or base is None:
-                break
-            self._scores.nodes.append(node)
-            value = base
-        return value
-
     def _base(self, node: ir.Node) -> ir.Value | None:
         """What a node multiplies by a number, which the factor takes in."""
         for place in (0, 1) if node.op_type == "Mul" else (0,):
@@ -503,7 +555,7 @@ class _Writer:
         for other, _ in terms[1:]:
             total = self._add(Draft("Add", [total, other]))
         missing = 4 - max(len(dims) for _, dims in terms)
-        if missing:
+        if missing and not missing == 2 > len(self._lead):
             total = self._of_more_axes(total, ints(range(missing)))
         return [total]
 

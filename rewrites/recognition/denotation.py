@@ -259,9 +259,20 @@ def _softmax(d: Any, p: Parameters, x: Any) -> Any:
 
 
 def _total_of_product(d: Any, p: Parameters, first: Any, *others: Any) -> Any:
+    """Of one operand, a multiple and as much of itself beside: I a + J b times it."""
+    itself = p.get("itself", 0.0)
+    own = d.mul(d.number(itself), first) if itself else None
     for other in others:
         first = d.mul(first, other)
-    return d.total(first)
+    total = d.mul(d.number(p.get("each", 1.0)), d.total(first))
+    return total if own is None else d.add(own, total)
+
+
+def _normal(d: Any, p: Parameters, x: Any, scale: Any = None, bias: Any = None) -> Any:
+    square = d.add(d.mean(d.mul(x, x)), d.number(p["epsilon"]))
+    found = d.div(x, d.sqrt(square))
+    found = found if scale is None else d.mul(found, scale)
+    return found if bias is None else d.add(found, bias)
 
 
 # Along rows; all but the two of Softmax leave a size of 1 of each. Only `Rows`
@@ -277,11 +288,18 @@ REDUCTIONS: dict[str, Meaning] = {
     "ReduceL1": lambda d, p, x: d.total(d.positive(x)),
     "ReduceL2": lambda d, p, x: d.sqrt(d.total(d.mul(x, x))),
     "ReduceLogSumExp": lambda d, p, x: d.log(d.total(d.exp(x))),
-    **dict.fromkeys(("Einsum", "MatMul"), _total_of_product),  # those that are sums
+    "MatMul": _total_of_product,  # where it is a sum
     "Softmax": _softmax,
+    "RMSNormalization": _normal,
+    **dict.fromkeys(
+        ("LayerNormalization", "InstanceNormalization"),
+        lambda d, p, x, *given: _normal(d, p, d.sub(x, d.mean(x)), *given),
+    ),
     "LogSoftmax": lambda d, p, x: d.sub(x, d.log(d.total(d.exp(x)))),
 }
-RESTORING = dict.fromkeys(("Reshape", "Unsqueeze"), _plain(lambda d, x: x))  # axes of 1
+RESTORING = dict.fromkeys(
+    ("Reshape", "Unsqueeze", "Squeeze"), _plain(lambda d, x: x)
+)  # axes of 1
 MEANINGS |= REDUCTIONS | RESTORING
 
 

@@ -131,6 +131,9 @@ class Rows(Operators):
     ) -> Quotient:
         """The larger of two that are the same along the row; no other choice."""
         (a, b), chosen, left = asked, then(), other()
+        same = self.algebra.same
+        if not b and same(left, a) and same(chosen, self.sub(b, a)):  # |a|
+            return self.sqrt(self.mul(a, a))
         if not (self.algebra.same(chosen, b) and self.algebra.same(left, a)):
             raise Beyond("a condition on rows")
         return self.larger(a, b)
@@ -214,7 +217,10 @@ OPERATORS = {
     "instance_norm": "InstanceNormalization",
     "l2_norm": "ReduceL2",
 }
-_TELLING = frozenset("Exp ReduceLogSumExp Softmax LogSoftmax Sqrt Pow ReduceL2".split())
+_TELLING = frozenset(
+    "Exp ReduceLogSumExp Softmax LogSoftmax Sqrt Pow ReduceL2 LayerNormalization "
+    "RMSNormalization InstanceNormalization".split()
+)
 
 
 def normalised_sum(region: Region, places: int, facts: Facts) -> Row | None:

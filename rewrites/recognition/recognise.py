@@ -13,6 +13,8 @@ from .attention import OPEN, attention, rescaled, shared_heads
 from .attention import STATEMENTS as ATTENTION_STATEMENTS
 from .cast_chains import STATEMENT as CAST_STATEMENT
 from .cast_chains import cast_of_cast
+from .causal import STATEMENT as CAUSAL_STATEMENT
+from .causal import causal
 from .denotation import MEANINGS, Reference, Term
 from .group_norm import STATEMENT as GROUP_STATEMENT
 from .group_norm import group_norm
@@ -20,6 +22,8 @@ from .movement_chains import MOVEMENTS, movement_chains
 from .movement_chains import STATEMENT as MOVEMENT_STATEMENT
 from .normalised_sums import STATEMENTS as ROW_STATEMENTS
 from .normalised_sums import normalised_sum
+from .products import STATEMENT as EINSUM_STATEMENT
+from .products import einsum
 from .recognition import Recognition
 from .regions import Neighbourhoods, Region, regions
 from .scalar_functions import FUNCTIONS, Found, scalar_function
@@ -32,6 +36,8 @@ STATEMENTS = {
     **{function.name: function.statement for function in FUNCTIONS},
     **ROW_STATEMENTS,
     **ATTENTION_STATEMENTS,
+    "attention_causal": CAUSAL_STATEMENT,
+    "einsum": EINSUM_STATEMENT,
     "group_norm": GROUP_STATEMENT,
     "cast_of_cast": CAST_STATEMENT,
     "movement_chain": MOVEMENT_STATEMENT,
@@ -41,6 +47,7 @@ CLASSES = {
     **dict.fromkeys(
         ("cast_of_cast", "attention_grouped", "movement_chain"), Exactness.BITWISE
     ),
+    "einsum": Exactness.ORDER,
 }
 
 
@@ -84,10 +91,12 @@ _Recognising = Callable[[ir.Node, Neighbourhoods], Iterator[Recognition]]
 # What is recognised, at which operators, and how.
 _WAYS: tuple[tuple[Collection[str], Collection[str], _Recognising], ...] = (
     (("cast_of_cast",), ("Cast",), cast_of_cast),
+    (("einsum",), ("Einsum",), einsum),
     (("movement_chain",), MOVEMENTS, movement_chains),
     (("group_norm", "layer_norm"), ("Reshape",), group_norm),
-    (("attention", OPEN), ("MatMul", "Reshape"), attention),
+    (("attention", OPEN), ("MatMul", "Einsum", "Reshape"), attention),
     (("attention_rescaled",), ("Attention",), rescaled),
+    (("attention_causal",), ("Attention",), causal),
     (("attention_grouped",), ("Attention",), shared_heads),
     ((*ROW_STATEMENTS, *(f.name for f in FUNCTIONS)), MEANINGS, _functions),
 )

@@ -19,6 +19,7 @@ class Recognition:
     drafts: tuple[Draft, ...]
     evidence: str
     source: ir.Value | None = None
+    measure: str = "weight"  # that it is less by
 
     @property
     def root(self) -> ir.Value:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import onnx_ir as ir
 
+from ...analysis.graph.dims import Dims, product, same
 from ...analysis.graph.parameters import TRAINS
 from ..language.facts import Facts
 from ..language.operators.read_write import NoReading, Reading, reading
@@ -20,6 +22,7 @@ from .denotation import MEANINGS, REDUCTIONS, RESTORING, Reference, Step, Term
 NODES = 40  # of a region at most
 CONSTANTS = 4  # of several elements, in a region at most
 REGIONS = 12  # that are looked at for one node
+NORMS = ("LayerNormalization", "RMSNormalization", "InstanceNormalization")
 
 # One of these stands in every spelling of a function but a sum, a product or a power.
 TELLING = REDUCTIONS.keys() | frozenset(
@@ -75,22 +78,21 @@ class Neighbourhoods:
         if read is None:
             return None
         is_constant = self.facts.is_constant
-        producers = [x.producer() for x in node.inputs if x is not None]
+        given = [x for x in read.inputs if x is not None]
         above = [
             p
-            for p in producers
+            for p in (x.producer() for x in given)
             if p is not None and p.graph is node.graph and not is_constant(p.outputs[0])
         ]
-        given = [x for x in read.inputs if x is not None]
         computed = tuple([x for x in given if not is_constant(x)])
         return _Site(read, tuple(above), computed, _vectors(node, self.facts))
 
     def above(self, node: ir.Node) -> list[tuple[ir.Node, _Site]]:
         """The node, after the nearest ones that it is computed by, operands first."""
         own = self.site(node)
-        if own is None or own.vectors:
+        if own is None:
             return []
-        near, vectors = {node: own}, 0
+        near, vectors = {node: own}, own.vectors
         for inner in (queue := [node]):
             for producer in near[inner].above:
                 if producer in near or len(near) == NODES:
@@ -212,7 +214,7 @@ def _only_operand(node: ir.Node, facts: Facts) -> ir.Value | None:
 
 def _vectors(node: ir.Node, facts: Facts) -> int:
     """How many of its operands are constants of several elements."""
-    if node.op_type in REDUCTIONS or node.op_type in RESTORING:
+    if node.op_type == "MatMul" or node.op_type in RESTORING:
         return 0
     return sum(
         x is not None and facts.is_constant(x) and _number(x, facts) is None
@@ -225,7 +227,7 @@ def _read(node: ir.Node, facts: Facts) -> Reading | None:
         return None
     if node.op_type in RESTORING:
         return Reading((node.inputs[0],), {}) if _restores(node, facts) else None
-    if node.op_type in ("Einsum", "MatMul"):
+    if node.op_type == "MatMul":
         return _row_sum(node, facts)
     try:
         read = reading(node, facts)
@@ -233,6 +235,11 @@ def _read(node: ir.Node, facts: Facts) -> Reading | None:
         return None
     if node.op_type in ("GlobalAveragePool", "AveragePool"):
         return _mean_of_image(read, facts)
+    if node.op_type in NORMS:
+        dims = None if read.inputs[0] is None else facts.dims(read.inputs[0])
+        axes = range(read.parameters.get("axis", 2), len(dims or ()))
+        given = {"axes": frozenset(axes), "epsilon": read.parameters["epsilon"]}
+        return Reading(read.inputs, given) if axes else None
     return (
         read if node.op_type != "Cast" or read.parameters["source"] == "BOOL" else None
     )
@@ -249,28 +256,54 @@ def _mean_of_image(read: Reading, facts: Facts) -> Reading | None:
 
 
 def _row_sum(node: ir.Node, facts: Facts) -> Reading | None:
-    """A sum of products of tensors that have the same axes, or a product with a column
-    of one number, which is a sum along the last axis."""
+    """A product that is a sum along the last axis."""
     dims = [facts.dims(x) or () for x in node.inputs if x is not None]
     if not all(dims):
         return None
-    if node.op_type == "MatMul":
-        column, last = node.inputs[1], len(dims[0]) - 1
-        of_one = column is not None and _number(column, facts) is not None
-        if not last or not of_one or dims[1] != (dims[0][-1], 1):
-            return None
-        return Reading(tuple(node.inputs), {"axes": frozenset([last]), "keepdims": 1})
-    equation = node.attributes["equation"].as_string().replace(" ", "")
-    terms, arrow, result = equation.partition("->")
-    letters, *others = {*terms.split(",")}
-    gone = frozenset(k for k, letter in enumerate(letters) if letter not in result)
-    kept = "".join(x for k, x in enumerate(letters) if k not in gone)
-    plain = letters.isalpha() and len({*letters}) == len(letters)
-    if others or not arrow or not plain or not gone or kept != result:
+    return _of_matrix(node, dims, facts) or _of_rows(node, dims, facts)
+
+
+def _of_matrix(node: ir.Node, dims: Sequence[Dims], facts: Facts) -> Reading | None:
+    """A product with a column of one number, or a square of one with another in its
+    diagonal."""
+    x, matrix = node.inputs
+    last, sizes = len(dims[0]) - 1, dims[1]
+    if matrix is None or not last or dims[0][-1] != sizes[0] or matrix.meta.get(TRAINS):
         return None
-    if any(other != dims[0] for other in dims):
-        return None  # a size of 1 may be broadcast
-    return Reading(tuple(node.inputs), {"axes": gone, "keepdims": 0})
+    given: dict[str, Any] = {"axes": frozenset([last]), "keepdims": len(sizes) - 1}
+    each = _number(matrix, facts)
+    if each is not None and sizes[1:] in ((), (1,), sizes[:1]):
+        return Reading((x,), {**given, "each": each})
+    if sizes[1:] != sizes[:1] or (array := facts.array(matrix)) is None or each == 0:
+        return None
+    if sizes[0] == 1 or array[0, 1] != array[1, 0] or array[0, 0] != array[1, 1]:
+        return None  # most matrices are told by that
+    one, each = float(array[0, 0]), float(array[0, 1])
+    if not (array == np.where(np.eye(len(array), dtype=bool), one, each)).all():
+        return None
+    given |= {"each": each, "itself": one - each}
+    return Reading((x,), given)
+
+
+def _of_rows(node: ir.Node, dims: Sequence[Dims], facts: Facts) -> Reading | None:
+    """Products of rows with rows that were made columns."""
+    if len(dims[0]) < 3 or dims[0][-2] != 1 or dims[1][-1] != 1:
+        return None
+    found = []
+    for x in node.inputs:
+        above = None if x is None else x.producer()
+        ops = RESTORING if above is not None and not above.domain else ()
+        row = above.inputs[0] if above is not None and above.op_type in ops else None
+        sizes = None if row is None else facts.dims(row)
+        if not sizes or dims[0][-1] != sizes[-1]:
+            return None
+        found.append((row, sizes))
+    (x, sizes), (y, others) = found
+    if sizes != others or same(product(sizes), product(dims[0])) is not True:
+        return None
+    if product(dims[0][:-2]) != product(dims[1][:-2]) or len(dims[0]) != len(dims[1]):
+        return None
+    return Reading((x, y), {"axes": frozenset([len(sizes) - 1]), "keepdims": 0})
 
 
 def _number(value: ir.Value, facts: Facts) -> float | None:

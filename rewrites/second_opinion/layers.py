@@ -198,9 +198,11 @@ def _batch_norm(inputs: list[Any], a: Attributes) -> Tensor:
 @operator("Attention")
 def _attention(inputs: list[Any], a: Attributes) -> Tensor:
     q, k, v, mask = *inputs[:3], given(inputs, 3)
-    if any(x is not None for x in inputs[4:]) or a.get("softcap") or q.rank != 4:
+    if any(x is not None for x in inputs[4:]) or a.get("softcap"):
         raise Unknown("Attention of this form")
-    heads = q.shape[1] // k.shape[1]
+    if q.rank != 4 and {a.get("q_num_heads"), a.get("kv_num_heads")} != {1}:
+        raise Unknown("Attention of packed heads")
+    heads = q.shape[1] // k.shape[1] if q.rank == 4 else 1
     if heads > 1:
         k, v = (
             moved(t, (t.shape[0], q.shape[1], *t.shape[2:]), _heads(heads))
@@ -216,10 +218,12 @@ def _attention(inputs: list[Any], a: Attributes) -> Tensor:
     if mask is not None:
         if mask.kind == BOOL:
             raise Unknown("Attention with a mask of truth values")
+        if q.rank < mask.rank == 4:
+            mask = reshaped(mask, (mask.shape[0], *mask.shape[2:]))
         scores = added(scores, mask)
     if a.get("is_causal"):
         scores = Tensor(FLOAT, scores.shape, _causal(scores))
-    weights = softmax(scores, 3)
+    weights = softmax(scores, q.rank - 1)
     return product(weights, v)
 
 
@@ -229,6 +233,6 @@ def _heads(group: int) -> Callable[[Places], Places]:
 
 def _causal(scores: Tensor) -> Callable[[Places], np.ndarray]:
     def compute(at: Places) -> np.ndarray:
-        return np.where(at[3] <= at[2], scores.at(at), float("-inf"))
+        return np.where(at[-1] <= at[-2], scores.at(at), float("-inf"))
 
     return compute

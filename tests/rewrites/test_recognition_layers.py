@@ -150,6 +150,117 @@ def test_a_sum_that_gets_other_axes_back_is_none() -> None:
     assert "Softmax" not in rewritten(model)[1]
 
 
+# Products of tensors [2,5,8] that are centred, squared and summed.
+BY_MATRICES = {
+    "a matrix that centres": "d = MatMul(x, centre) q = Mul(d, d) {mean}",
+    "a square of one number": "m = MatMul(x, each) d = Sub(x, m) q = Mul(d, d) {mean}",
+    "a vector": "s = MatMul(x, vector) m = Unsqueeze(s, last) d = Sub(x, m)"
+    " q = Mul(d, d) {mean}",
+    "magnitudes": "m = ReduceMean(x, last) d = Sub(x, m) a = Abs(d) q = Mul(a, a)"
+    " {mean}",
+    "rows times rows": "m = ReduceMean(x, last) d = Sub(x, m) r = Unsqueeze(d, below)"
+    " c = Unsqueeze(d, last) p = MatMul(r, c) t = Squeeze(p, last) v = Div(t, eight)",
+    "products of a batch": "m = ReduceMean(x, last) d = Sub(x, m) r = Reshape(d, rows)"
+    " c = Reshape(d, columns) p = MatMul(r, c) t = Reshape(p, back) v = Div(t, eight)",
+}
+
+
+def by_matrices(nodes: str, diagonal: float = 1.0) -> list[str]:
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["": 23]>
+        g (float[2,5,8] x) => (float[2,5,8] y)
+        <float eps = {{1e-5}}, float eight = {{8}}, int64[1] last = {{-1}},
+         int64[1] below = {{-2}}, int64[3] rows = {{-1, 1, 8}}, int64[1] length = {{8}},
+         int64[3] columns = {{-1, 8, 1}}, int64[3] back = {{2, 5, 1}},
+         int64[2] square = {{8, 8}}, float diagonal = {{{diagonal}}}> {{
+            each = ConstantOfShape<value = float[1] {{0.125}}>(square)
+            vector = ConstantOfShape<value = float[1] {{0.125}}>(length)
+            one = EyeLike(each) scaled = Mul(one, diagonal) centre = Sub(scaled, each)
+            {nodes.format(mean="v = ReduceMean(q, last)")}
+            e = Add(v, eps) w = Sqrt(e) y = Div(d, w) }}""")
+    return rewritten(model)[1]
+
+
+@pytest.mark.parametrize("nodes", BY_MATRICES.values(), ids=BY_MATRICES)
+def test_rows_are_centred_and_summed_by_products(nodes: str) -> None:
+    assert by_matrices(nodes) == ["LayerNormalization"]
+
+
+def test_another_matrix_centres_nothing() -> None:
+    nodes = BY_MATRICES["a matrix that centres"]
+    assert "LayerNormalization" not in by_matrices(nodes, diagonal=0.5)
+
+
+# Scores, and weighted values, of tensors [2,5,8] without heads: what is attention, and
+# what has the softmax along an axis that isn't summed over then.
+ALONE = {
+    "queries first": """s = Einsum<equation = "bid,bjd->bij">(q, k)
+        p = Softmax<axis = {}>(s) y = MatMul(p, v)""",
+    "values first": """s = Einsum<equation = "bid,bjd->bij">(q, k)
+        p = Softmax<axis = {}>(s) t = Transpose<perm = [0, 2, 1]>(v)
+        w = Transpose<perm = [0, 2, 1]>(p) z = MatMul(t, w)
+        y = Transpose<perm = [0, 2, 1]>(z)""",
+    "keys first": """t = Transpose<perm = [0, 2, 1]>(q) s = MatMul(k, t)
+        u = Transpose<perm = [0, 2, 1]>(s) p = Softmax<axis = {}>(u)
+        y = Einsum<equation = "...ij,...je->...ie">(p, v)""",
+}
+
+
+@pytest.mark.parametrize("nodes", ALONE)
+def test_attention_without_heads(nodes: str) -> None:
+    for axis, count in ((-1, 1), (1, 0)):
+        model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["": 23]>
+            g (float[2,5,8] q, float[2,5,8] k, float[2,5,8] v) => (float[2,5,8] y) {{
+                {ALONE[nodes].format(axis)} }}""")
+        found, ops = rewritten(model)
+        assert ops.count("Attention") == count
+        feeds = operands(model, 3)
+        left, right = (
+            ReferenceEvaluator(m).run(None, feeds)[0]
+            for m in (model, ir.to_proto(found))
+        )
+        np.testing.assert_allclose(left, right, rtol=1e-4, atol=1e-5)
+
+
+def test_a_stored_mask_of_one_head_is_causal() -> None:
+    for hidden, count in ((-np.inf, 3), (-1.0, 4)):
+        mask = np.triu(np.full((4, 4), hidden, np.float32), 1)
+        model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 23]>
+            g (float[2,4,8] q, float[2,4,8] k, float[2,4,8] v) => (float[2,4,8] y) {
+                t = Transpose<perm = [0, 2, 1]>(k) s = MatMul(q, t) m = Add(s, mask)
+                p = Softmax(m) y = MatMul(p, v) }""")
+        model.graph.initializer.append(onnx.numpy_helper.from_array(mask, "mask"))
+        (node,) = rewritten(model)[0].graph
+        assert len(node.inputs) == count
+        assert node.attributes.get_int("is_causal", 0) == 4 - count
+
+
+def test_einsums_are_sums_and_products() -> None:
+    """Whatever its letters; of tensors of which sizes may differ it stays."""
+    for equation, wanted in {
+        "ab,bc->ac": ["MatMul"],
+        "bic,bjc->bji": ["Transpose", "MatMul"],
+        "abc,abc->b": ["Mul", "ReduceSum"],
+        "ab,ab->ba": ["Mul", "Transpose"],
+        "ab,cd->abcd": ["Einsum"],
+        "ab,ac->abc": ["Einsum"],
+        "abi,cbi->abc": ["Einsum"],
+    }.items():
+        terms = equation.partition("->")[0].split(",")
+        terms.append(equation.partition("->")[2])
+        x, y, z = (",".join(["3"] * len(term)) for term in terms)
+        model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["": 23]>
+            g (float[{x}] x, float[{y}] y) => (float[{z}] z)
+            {{ z = Einsum<equation = "{equation}">(x, y) }}""")
+        found, ops = rewritten(model)
+        feeds = operands(model, 5)
+        left, right = (
+            ReferenceEvaluator(m).run(None, feeds)[0]
+            for m in (model, ir.to_proto(found))
+        )
+        np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-5)
+        assert ops == wanted, equation
+
+
 def test_some_attention() -> None:
     assert counted(attention, is_attention, 20, Random("few")) == 20
 
@@ -337,11 +448,6 @@ OTHERS = {
     "scores that are negated": """
         t = Transpose <perm = [0, 1, 3, 2]> (k) p = MatMul (q, t) n = Neg (p)
         w = Softmax (n) y = MatMul (w, v)""",
-    "heads that aren't those of what comes out": """
-        a = Reshape (q, <int64[3] {6, 4, 8}>) b = Reshape (k, <int64[3] {6, 5, 8}>)
-        t = Transpose <perm = [0, 2, 1]> (b) p = MatMul (a, t) w = Softmax (p)
-        c = Reshape (v, <int64[3] {6, 5, 8}>) o = MatMul (w, c)
-        y = Reshape (o, <int64[4] {2, 3, 8, 4}>)""",
     "a mask by batches that are others at last": """
         a = Reshape (q, <int64[3] {6, 4, 8}>) b = Reshape (k, <int64[3] {6, 5, 8}>)
         t = Transpose <perm = [0, 2, 1]> (b) p = MatMul (a, t)

@@ -80,10 +80,13 @@ def scale_of(n: NodeView) -> float | None:
 
 def _scaled_dot_product(t: Any, n: NodeView, q: Any, k: Any, v: Any, mask: Any) -> Any:
     heads, kv_heads = _heads(n)
-    if n.rank(0) == 3:
+    packed = n.rank(0) == 3 and (heads, kv_heads) != (1, 1)
+    if packed:
         q = q.unflatten(2, (heads, -1)).transpose(1, 2)
         k = k.unflatten(2, (kv_heads, -1)).transpose(1, 2)
         v = v.unflatten(2, (kv_heads, -1)).transpose(1, 2)
+    elif n.rank(0) == 3 and mask is not None and n.rank(_MASK) == 4:
+        mask = mask.squeeze(1)
     options: dict[str, Any] = {} if mask is None else {"attn_mask": mask}
     if n.attr("is_causal", 0):
         options["is_causal"] = True
@@ -92,7 +95,7 @@ def _scaled_dot_product(t: Any, n: NodeView, q: Any, k: Any, v: Any, mask: Any) 
     if heads != kv_heads:
         options["enable_gqa"] = True
     y = t.F.scaled_dot_product_attention(q, k, v, **options)
-    return y.transpose(1, 2).flatten(2) if n.rank(0) == 3 else y
+    return y.transpose(1, 2).flatten(2) if packed else y
 
 
 @operator(

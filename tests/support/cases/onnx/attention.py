@@ -22,6 +22,8 @@ cases(
     case([2, 4, 3, 8], [2, 2, 5, 8], [2, 2, 5, 6], is_causal=1),
     case(*_3D, q_num_heads=4, kv_num_heads=4),
     case([2, 3, 32], [2, 5, 16], [2, 5, 8], q_num_heads=4, kv_num_heads=2),
+    case(*_3D, q_num_heads=1, kv_num_heads=1, scale=1.0),
+    case(*_3D[:2], [2, 5, 32], [2, 1, 3, 5], q_num_heads=1, kv_num_heads=1),
     case(*_3D, _BOOL, is_causal=1, q_num_heads=4, kv_num_heads=4),
     case(*_4D, None, *_PAST, outputs=3),
     case(*_4D, None, *_PAST, is_causal=1, outputs=3),

@@ -1,0 +1,75 @@
+"""Attention whose mask lets each position see itself and those before: no mask at all.
+
+The exporters write minus infinity above the diagonal, or the lowest number of the
+element type, which comes to the same where scores are far from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import onnx_ir as ir
+
+from ...analysis.graph.dims import same
+from ...analysis.ops.facts.index_functions import Count, Natural
+from ..language.facts import Facts
+from ..language.operators.read_write import Draft
+from .recognition import Recognition
+from .regions import Neighbourhoods
+
+STATEMENT = (
+    "Attention(q, k, v, 0 up to the diagonal, minus infinity above)"
+    " = causal Attention(q, k, v), for as many queries as keys"
+)
+_GIVEN = {"scale", "q_num_heads", "kv_num_heads"}
+
+
+def causal(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
+    """Attention with such a mask, stored or known at each place."""
+    facts = around.facts
+    inputs = [x for x in node.inputs if x is not None]
+    if node.domain or len(inputs) != 4 or len(node.inputs) != 4:
+        return
+    sizes = [facts.dims(x) for x in inputs]
+    q, k, _, wanted = sizes
+    if not q or not k or not wanted or not node.attributes.keys() <= _GIVEN:
+        return
+    if not all(same(n, q[-2]) is True for n in (k[-2], *wanted[-2:])):
+        return
+    mask = inputs[3]
+    if _is_causal(facts.array(mask)) or _computes_causal(mask, facts):
+        given = {name: a.value for name, a in node.attributes.items()}
+        drafts = (Draft("Attention", [*inputs[:3]], {**given, "is_causal": 1}),)
+        evidence = f"{mask.name} is 0 up to the diagonal, and minus infinity above it"
+        found = Recognition("attention_causal", (node,), drafts, evidence)
+        yield replace(found, measure="flops")  # half of the scores aren't needed
+
+
+def _is_causal(mask: np.ndarray | None) -> bool:
+    if mask is None or mask.ndim < 2 or mask.dtype.kind != "f":
+        return False
+    above = np.triu(np.ones(mask.shape[-2:], np.bool_), 1)
+    if np.any(mask[..., ~above] != 0):
+        return False
+    return bool(np.all(mask[..., above] <= np.finfo(mask.dtype).min))
+
+
+def _computes_causal(mask: ir.Value, facts: Facts) -> bool:
+    """Where(key <= query, 0, lowest), or the other way round."""
+    node, dims = mask.producer(), facts.dims(mask)
+    if node is None or node.op_type != "Where" or node.domain or dims is None:
+        return False
+    condition, seen, hidden = node.inputs
+    found = facts.places.aligned(condition, dims)
+    before = (0,) * (len(dims) - 2)
+    if found == Natural(Count(-1, (*before, -1, 1))):
+        seen, hidden = hidden, seen
+    elif found != Natural(Count(0, (*before, 1, -1))):
+        return False
+    if seen is None or hidden is None or mask.dtype is None:
+        return False
+    most = facts.uniform(hidden)
+    lowest = float(np.finfo(mask.dtype.numpy()).min)
+    return facts.uniform(seen) == 0 and most is not None and most <= lowest

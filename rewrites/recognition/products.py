@@ -1,0 +1,164 @@
+"""MatMul and Einsum as sums of products over one axis, by the letters of their axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from string import digits
+
+import onnx_ir as ir
+
+from ...analysis.graph.dims import Dim, Dims, same
+from ..language.facts import Facts
+from ..language.operators.read_write import Draft, Input, Output, ints
+from .recognition import Recognition
+from .regions import Neighbourhoods
+
+STATEMENT = (
+    "a sum over axes, or over one of products of two tensors = ReduceSum, MatMul"
+)
+
+
+@dataclass(frozen=True)
+class Factor:
+    """An operand: the letters of its axes, and the one that it alone has."""
+
+    value: ir.Value
+    letters: str
+    own: str
+
+
+@dataclass(frozen=True)
+class Product:
+    """The sum over one axis of the products of two tensors."""
+
+    node: ir.Node
+    factors: tuple[Factor, Factor]
+    over: str
+    result: str
+
+    def transposed(self, perm: Sequence[int]) -> Product:
+        """With the axes of the result in another order."""
+        return replace(self, result="".join(self.result[k] for k in perm))
+
+
+def order(letters: str, wanted: Iterable[str]) -> list[int]:
+    """The permutation that brings axes to an order, but for axes that there aren't."""
+    return [letters.index(x) for x in wanted if x in letters]
+
+
+def product_of(node: ir.Node, facts: Facts) -> Product | None:
+    """What a node computes, if each operand has one axis of its own, and all others
+    but one are the result's too."""
+    if node.domain or node.op_type not in ("MatMul", "Einsum"):
+        return None
+    dims = [None if x is None else facts.dims(x) for x in node.inputs]
+    a, b = (*dims, None)[:2]
+    found = None if len(dims) != 2 or not a or not b else _letters(node, a, b)
+    if found is None:
+        return None
+    one, other, result = found
+    own = result[-2:] if node.op_type == "MatMul" else ""
+    own = own or "".join({*one} - {*other}) + "".join({*other} - {*one})
+    over = "".join({*one} & {*other} - {*result})
+    everywhere = {*one, *other} - {*own, *over} <= {*result}
+    if len(own) != 2 or len(over) != 1 or not everywhere:
+        return None
+    if own[0] not in one or own[1] not in other or not {*own} <= {*result}:
+        return None
+    factors = [
+        Factor(x, term, letter)
+        for x, term, letter in zip(node.inputs, (one, other), own, strict=True)
+        if x is not None
+    ]
+    return Product(node, (factors[0], factors[1]), over, result)
+
+
+def _letters(node: ir.Node, a: Dims, b: Dims) -> tuple[str, str, str] | None:
+    """Those of the axes of both operands and of the result, no letter twice in one."""
+    if node.op_type == "MatMul":
+        equation, short = "...ik,...kj->...ij", min(len(a), len(b)) < 2
+    else:
+        equation = node.attributes["equation"].as_string().replace(" ", "")
+        short = False
+    terms, arrow, result = equation.partition("->")
+    one, comma, other = terms.partition(",")
+    if short or not arrow or not comma:
+        return None
+    found = []
+    for term, dims in ((one, a), (other, b)):
+        count = len(dims) - len(term.replace("...", "")) if "..." in term else 0
+        found.append(term.replace("...", digits[10 - count :] if count else ""))
+    rest = max((x for x in found), key=lambda x: sum(c in digits for c in x))
+    found.append(result.replace("...", "".join(c for c in rest if c in digits)))
+    if any(not x.isalnum() or len({*x}) < len(x) for x in found):
+        return None
+    if any(len(x) != len(dims) for x, dims in zip(found, (a, b), strict=False)):
+        return None
+    return found[0], found[1], found[2]
+
+
+def einsum(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
+    """An Einsum as MatMul, if two tensors at most are to be turned for it, or as sums
+    of elements."""
+    facts = around.facts
+    found = product_of(node, facts)
+    sums = _as_sums(node, facts)
+    if sums:
+        yield Recognition("einsum", (node,), sums, "sums over axes")
+    if found is None or len({len(factor.letters) for factor in found.factors}) > 1:
+        return
+    sizes: dict[str, Dim] = {}
+    for factor in found.factors:
+        for letter, size in zip(
+            factor.letters, facts.dims(factor.value) or (), strict=True
+        ):
+            if same(sizes.setdefault(letter, size), size) is not True:
+                return
+    drafts = min((_as_product(found, f) for f in (1, -1)), key=len)
+    if len(drafts) <= 3:
+        yield Recognition("einsum", (node,), drafts, "the sum over one axis")
+
+
+def _as_sums(node: ir.Node, facts: Facts) -> tuple[Draft, ...]:
+    """Of one tensor, or of two that have the same axes; () if it is of others."""
+    equation = node.attributes["equation"].as_string().replace(" ", "")
+    terms, arrow, result = equation.partition("->")
+    one, *others = terms.split(",")
+    dims = [None if x is None else facts.dims(x) for x in node.inputs]
+    plain = one.isalpha() and all(len({*x}) == len(x) for x in (one, result))
+    if not arrow or not plain or len(others) > 1 or {*others} - {one}:
+        return ()
+    if not {*result} <= {*one} or None in dims or dims[:1] * len(dims) != dims:
+        return ()
+    drafts = [Draft("Mul", [*node.inputs])] if others else []
+    left = [letter for letter in one if letter in result]
+    axes = [k for k, letter in enumerate(one) if letter not in result]
+    if axes:
+        summed = Output(drafts[-1]) if drafts else node.inputs[0]
+        drafts.append(Draft("ReduceSum", [summed, ints(axes)], {"keepdims": 0}))
+    if left != [*result]:
+        made = Output(drafts[-1]) if drafts else node.inputs[0]
+        perm = order("".join(left), result)
+        drafts.append(Draft("Transpose", [made], {"perm": perm}))
+    return tuple(drafts)
+
+
+def _as_product(found: Product, step: int) -> tuple[Draft, ...]:
+    """With the factors in their order, or the other way round."""
+    x, y = found.factors[::step]
+    lead = [letter for letter in found.result if letter not in (x.own, y.own)]
+    drafts: list[Draft] = []
+
+    def turned(value: Input, perm: list[int]) -> Input:
+        if perm == sorted(perm):
+            return value
+        drafts.append(Draft("Transpose", [value], {"perm": perm}))
+        return Output(drafts[-1])
+
+    left = turned(x.value, order(x.letters, [*lead, x.own, found.over]))
+    right = turned(y.value, order(y.letters, [*lead, found.over, y.own]))
+    drafts.append(Draft("MatMul", [left, right]))
+    made = "".join([*lead, x.own, y.own])
+    turned(Output(drafts[-1]), order(made, found.result))
+    return tuple(drafts)

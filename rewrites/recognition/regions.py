@@ -100,8 +100,8 @@ class Neighbourhoods:
                 site = self.site(producer)
                 if site is None:
                     continue
-                vectors += site.vectors
-                if vectors <= CONSTANTS:
+                if vectors + site.vectors <= CONSTANTS:
+                    vectors += site.vectors
                     near[producer] = site
                     queue.append(producer)
         if TELLING.isdisjoint([inner.op_type for inner in near]):

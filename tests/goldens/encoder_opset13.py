@@ -5,7 +5,7 @@
 
 Source     encoder_opset13, opset 13, 109 nodes
 Generator  fairhand 0.1.0
-Rewrites   -O1: 6 proven rules applied 23 times, as report.json lists
+Rewrites   -O1: 4 proven rules applied 23 times, as report.json lists
 Weights    weights.safetensors, 1,216 parameters
 
 Edits outlive the next compile, or stop it. Needs PyTorch and safetensors alone.

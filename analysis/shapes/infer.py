@@ -218,8 +218,7 @@ class _Walk:
                 self._changed.add(value)
 
     def _visit(self, node: ir.Node) -> None:
-        attributes = node.attributes.data.values()
-        inside = [a.as_graph() for a in attributes if _is_body(a)]
+        inside = bodies(node)
         outside = self.shapes.anchored() if inside else frozenset()
         filled = frozenset(self.shapes.filled) if inside else frozenset()
         site = NodeFacts(node, self.shapes)
@@ -427,10 +426,6 @@ def _declared(value: ir.Value) -> list[int | str | None]:
         else:
             row.append(None if size.value in _UNNAMED else size.value)
     return row
-
-
-def _is_body(attribute: ir.Attr) -> bool:
-    return not attribute.is_ref() and attribute.type == ir.AttributeType.GRAPH
 
 
 def _set_type(value: ir.Value, type_: onnx.TypeProto) -> None:

@@ -235,13 +235,10 @@ def _differing(
 def _differing_numbers(
     calls: Sequence[ModuleCall],
 ) -> tuple[_Columns, _Products] | None:
-    rows = [[str(n) for s in _steps(c) for n in _of_layer(s.form)] for c in calls]
+    forms = [[step.form for step in _steps(call) if step.form] for call in calls]
+    rows = [[str(n) for form in row for n in form.positional] for row in forms]
     told = zip(*rows, strict=False)
     return _differing([numbers_of(call.contents()) for call in calls], told)
-
-
-def _of_layer(form: ModuleForm | None) -> Iterable[object]:
-    return () if form is None else form.positional
 
 
 def _take_numbers(classes: ClassTable, calls: Sequence[ModuleCall]) -> None:
@@ -351,7 +348,9 @@ def _divides_heads(expr: Expr) -> bool:
 def _last_attending(steps: Sequence[Assignment]) -> int:
     """Which statement is the last that attends: a softmax is one before a product."""
     products = [
-        i for i, step in enumerate(steps) if any(map(_is_matmul, nodes(step.expr)))
+        i
+        for i, step in enumerate(steps)
+        if any(isinstance(e, Binary) and e.label == "@" for e in nodes(step.expr))
     ]
     last = -1
     for i, step in enumerate(steps):
@@ -359,10 +358,6 @@ def _last_attending(steps: Sequence[Assignment]) -> int:
             scores = name.endswith("softmax") and products and i <= products[-1]
             last = i if scores or name.endswith("attention") else last
     return last
-
-
-def _is_matmul(expr: Expr) -> bool:
-    return isinstance(expr, Binary) and expr.label == "@"
 
 
 # ---- parts that some lack

@@ -203,7 +203,7 @@ class ClassTable:
             others = [call for call, known in self.of.items() if known is twin]
             new, old = Twin(calls, self._parts(cls)), Twin(others, self._parts(twin))
             names = names_apart(new, old, wish, self.network, self._paths)
-            free = (x for x in names if x[0] not in self.taken and not _counts(x[0]))
+            free = (x for x in names if not (x[0] in self.taken or x[0][-1].isdigit()))
             name, is_new = next(free, (cls.name, len(others) >= len(calls)))
             (cls if is_new else twin).name = name
             (twin if is_new else cls).name = wish
@@ -296,10 +296,6 @@ def _layer_text(
     # Printed in the order the operator gave; counted in a fixed one.
     texts += [after[key] for key in form.keywords if key in after]
     return f"{form.layer}({', '.join(texts)})", column
-
-
-def _counts(name: str) -> bool:
-    return name[-1].isdigit()
 
 
 def _class_wish(calls: Sequence[ModuleCall]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
@@ -45,12 +46,8 @@ def write_page(path: Path, title: str, source: ir.Graph, plans: Plans) -> None:
     # In a script element only this could end the text; "<" is \u003c in JSON as well.
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     template = environment().get_template("inspect_page.html.jinja")
-    page = template.render(title=_escaped(title), data=text)
+    page = template.render(title=html.escape(title), data=text)
     path.write_text(page, encoding="utf-8", newline="\n")
-
-
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def _view(labels: Sequence[str], edges: Iterable[tuple[int, int]]) -> dict[str, Any]:

@@ -64,7 +64,8 @@ def two_sides(one: Path, other: Path) -> tuple[Side, Side]:
     under its name. Raises FairhandError for what is neither."""
     alike = next((path for path in (one, other) if path.is_dir()), None)
     report = read_report(alike) if alike is not None else {}
-    title = _network(_source(alike)) if alike is not None else class_name("net")
+    text = _source(alike).removeprefix('"""') if alike is not None else "net"
+    title = class_name(text.partition(",")[0])  # of the network, as it was emitted
     first, second = (
         _package(path) if path.is_dir() else _file(path, report, title)
         for path in (one, other)
@@ -77,11 +78,6 @@ def _source(folder: Path) -> str:
         return (folder / MODEL).read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         raise FairhandError(f"{MODEL} can't be read: {error}", str(folder)) from error
-
-
-def _network(text: str) -> str:
-    """The name of the class that a model.py was emitted with for its network."""
-    return class_name(text.removeprefix('"""').partition(",")[0])
 
 
 def options_of(report: Mapping[str, Any]) -> CompileOptions:

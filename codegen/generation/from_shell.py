@@ -83,7 +83,7 @@ def _tokenizer(
     if given is None:
         return _no_text, lambda tokens: " ".join(map(str, tokens))
     if str(given) == "ascii":
-        return _numbers, _characters
+        return _numbers, lambda tokens: "".join(map(chr, tokens))
     file = given / "tokenizer.json" if given.is_dir() else given
     try:
         made = tokenizers.Tokenizer.from_file(str(file))
@@ -108,10 +108,6 @@ def _numbers(text: str) -> list[int]:
     if not text.isascii():
         raise FairhandError("--tokenizer ascii reads characters of ASCII alone")
     return list(text.encode())
-
-
-def _characters(tokens: list[int]) -> str:
-    return "".join(map(chr, tokens))
 
 
 def _part(package: Path, name: str) -> ModuleType:

@@ -221,11 +221,12 @@ def _in_lists(placed: list[tuple[Any, tuple[str, ...]]]) -> list[Attribute]:
             for words in (within[path[:n]],)
         )
         listed = bool(inner) and isinstance(inner[0], int) and path[0] not in deep
-        if listed and _is_module(what):  # what a loop goes through
+        if listed and not isinstance(what, ir.Value):  # what a loop goes through
             found.append(Attribute(path[0], int(inner[0]), what))
         else:
             found.append(Attribute(path[0], None, what, inner))
-    return sorted(found, key=lambda m: (_first_of(found, m.attr), m.index or 0))
+    attrs = [member.attr for member in found]
+    return sorted(found, key=lambda m: (attrs.index(m.attr), m.index or 0))
 
 
 # What nn.ModuleDict and nn.ParameterDict have besides what every module has.
@@ -242,14 +243,6 @@ def _dictionary_key(word: str) -> str:
     plain = re.fullmatch(r"[0-9]{1,6}|(?!__|[0-9]+$)\w[\w -]{0,99}", word, re.ASCII)
     key = word if plain and not hides else key
     return f"{key}_" if key in _OF_DICTIONARIES else key
-
-
-def _first_of(members: list[Attribute], attr: str) -> int:
-    return next(i for i, m in enumerate(members) if m.attr == attr)
-
-
-def _is_module(what: object) -> bool:
-    return not isinstance(what, ir.Value)
 
 
 def _holder(path: str, members: list[str]) -> str:

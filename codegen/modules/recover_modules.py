@@ -118,15 +118,12 @@ def _operands(step: Assignment) -> list[ir.Value]:
     """What a step reads, but for that of which it takes the type alone."""
     if isinstance(step, ControlFlow):
         return step.reads()
-    every, types = step.reads(), [n.operands[0] for n in nodes(step.expr) if _type(n)]
-    for each in types:
-        if isinstance(each, Ref):
-            every.remove(each.value)
+    every = step.reads()
+    for each in nodes(step.expr):
+        is_type = isinstance(each, Attribute) and each.label == "dtype"
+        if is_type and isinstance(each.operands[0], Ref):
+            every.remove(each.operands[0].value)
     return every
-
-
-def _type(expr: Expr) -> bool:
-    return isinstance(expr, Attribute) and expr.label == "dtype"
 
 
 def _owns(step: Assignment) -> bool:

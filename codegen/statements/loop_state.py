@@ -61,10 +61,8 @@ class States:
         given = [x for x in node.inputs if x is not None]
         grows = given[0] is before and len(given) == 2
         alone = len(before.uses()) == 1 and not after.uses()
-        return given[1] if grows and alone and self._once(before, after) else None
-
-    def _once(self, before: ir.Value, after: ir.Value) -> bool:
-        return before not in self.outputs and list(self.outputs).count(after) == 1
+        once = before not in self.outputs and list(self.outputs).count(after) == 1
+        return given[1] if grows and alone and once else None
 
     def enter(self, p: BlockBuilder) -> Names:
         """Assign the initial values; returns what the body reads for its inputs."""

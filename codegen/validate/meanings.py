@@ -139,7 +139,7 @@ def meaning(
         usual = each.default_value if each.has_default_value() else ...
         if floats and ("number" in kind or kind == "Tensor"):
             value, usual = _float(value), _float(usual)  # nn.ReLU6 has 6.0, F.relu6 6
-        if not _is(value, usual):
+        if type(value) is not type(usual) or value != usual:
             named[each.name] = value
     func = _WHOLE.get(func, func)
     if func in _REDUCE and isinstance(first, torch.Tensor):
@@ -268,10 +268,6 @@ def reduced(func: Any, given: Options) -> tuple[torch.Tensor, int, Options] | No
 
 def _forward(dim: int, rank: int) -> int:
     return dim % rank if rank else dim
-
-
-def _is(given: object, default: object) -> bool:
-    return type(given) is type(default) and bool(given == default)
 
 
 def _float(number: Any) -> Any:

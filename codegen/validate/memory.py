@@ -144,7 +144,7 @@ class Places:
     ) -> bool:
         """Enter what a call only copied or picked, if it can be told; whether so."""
         given = list(tensors_in([*args, *kwargs.values()]))
-        if not all(map(_is_plain, (made, *given))):
+        if any(x.is_conj() or x.is_neg() for x in (made, *given)):
             return False
         if any(self.memory(tensor).dtype != tensor.dtype for tensor in given):
             return False
@@ -353,11 +353,6 @@ class Places:
         sizes, strides = map(self.plain, tensor.shape), map(self.plain, tensor.stride())
         dims = tuple(zip(sizes, strides, strict=True))
         return View(dims, self.plain(tensor.storage_offset()))
-
-
-def _is_plain(tensor: torch.Tensor) -> bool:
-    """Whether it reads elements as they are stored."""
-    return not (tensor.is_conj() or tensor.is_neg())
 
 
 def _is_whole(given: object) -> bool:

@@ -7,12 +7,14 @@ types, and its sums become float32 again.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import onnx
 import onnx_ir as ir
 
 from ...analysis.graph.parameters import is_parameter
-from ...analysis.graph.traversal import all_nodes
+from ...analysis.graph.traversal import bodies
 from ...analysis.graph.weight_access import glance
 from ...analysis.ops.registry import ONE_TO_ONE, lookup
 from ...analysis.spelling.expr import Expr, Literal, Name, Ref, exchange
@@ -41,7 +43,7 @@ class FloatTypes:
             return
         self._known += (v for v in model.graph.inputs if v.dtype == _FLOAT)
         self._places = {node: i for i, node in enumerate(model.graph)}
-        for node in all_nodes(model.graph):
+        for node in model.graph:
             self._visit(node)
 
     def like(self, node: ir.Node, place: int) -> ir.Value | None:
@@ -64,6 +66,8 @@ class FloatTypes:
         return bounded.to(dtype) if node in self._settled else bounded
 
     def _visit(self, node: ir.Node) -> None:
+        for inner in itertools.chain(*bodies(node)):
+            self._visit(inner)
         inputs = enumerate(node.inputs)
         operands = [(i, v) for i, v in inputs if v is not None and v.dtype == _FLOAT]
         fixed = [(i, v) for i, v in operands if v in self.fixed]
@@ -88,10 +92,14 @@ class FloatTypes:
                 alone = len(value.uses()) == 1 and not value.is_graph_output()
                 if producer is not None and producer.op_type == "Cast" and alone:
                     self.idle.add(producer)
-        if moving or (node.op_type == "CastLike" and not fixed):
-            self._known += (v for v in node.outputs if v.dtype == _FLOAT)
-        else:
-            self.fixed.update(v for v in node.outputs if v.dtype == _FLOAT)
+        is_known = bool(moving) or (node.op_type == "CastLike" and not fixed)
+        made = [list(body.outputs)[-len(node.outputs) :] for body in bodies(node)]
+        for i, value in enumerate(node.outputs):
+            if made:  # by the branches, or in a body
+                is_known = not all(self.fixed.issuperset(m[i : i + 1]) for m in made)
+            if value.dtype == _FLOAT:
+                self._known += [value] if is_known else []
+                self.fixed.update([] if is_known else [value])
 
     def _alive(self, node: ir.Node) -> ir.Value | None:
         """The first value of the network's type that is there, and read again later.

@@ -391,6 +391,21 @@ def test_a_result_that_is_cast_keeps_its_type(emitted: Emit) -> None:
     check(model, emitted(model), {"i": np.arange(2), "x": floats(2)})
 
 
+def test_what_branches_give_is_of_the_type_that_they_compute_in(emitted: Emit) -> None:
+    model = parse("""g (bool c, int64[n] i, float[n] x) => (float[n] y, float[n] z) {
+        a, b = If (c) <
+          then_branch = yes () => (float[n] p, float[n] q) {
+            p = Relu(x) q = Cast <to = 1> (i) },
+          else_branch = no () => (float[n] p, float[n] q) {
+            p = Tanh(x) q = Cast <to = 1> (i) }>
+        y = Mul(a, x)
+        z = Sub(b, x) }""")
+    found = emitted(model)
+    assert found.body()[-3:] == ["y = y * x", "z = i.to(x.dtype) - x", "return y, z"]
+    feed = {"i": np.arange(2), "x": floats(2)}
+    check(model, found, *({"c": np.array(c), **feed} for c in (True, False)))
+
+
 def test_a_loop_that_fills_a_sequence(emitted: Emit) -> None:
     model = parse("""g (int64 n, float[2] x) => (seq(float[2]) ys, int64 k) {
         none = SequenceEmpty <dtype = 1> ()

@@ -53,6 +53,8 @@ import numpy as np
 
 BANNED = {"fairhand", "onnx", "onnxruntime", "onnx_ir"}  # in a package's process
 _LOADED = ["torch", "safetensors"]
+# Names in PyTorch that it gives other functions itself, when it compiles.
+_ITS_OWN = {"manual_seed", "__init__", "__setstate__"}
 # What ONNX Runtime has no arrays for, or hands out as bits.
 BYTES_ALONE = re.compile(r"tensor\((bfloat16|u?int[24]|float[48].*)\)", re.IGNORECASE)
 
@@ -143,6 +145,7 @@ def to_array(value: Any) -> Any:
 def _of_package(folder: str, engine: str) -> Any:
     package = Path(folder).resolve()
     sys.path.insert(0, str(package.parent))
+    before = _functions()
     module = importlib.import_module(package.name)
     banned = BANNED & set(sys.modules)
     if banned:
@@ -150,7 +153,24 @@ def _of_package(folder: str, engine: str) -> Any:
     # An engine that gives a network up has nothing to offer but its preparations.
     warnings.filterwarnings("error", "the network runs as it stands")
     chosen = {"engine": engine} if engine else {}
-    return module.Session(**chosen)
+    session = module.Session(**chosen)
+    for name, function in _functions().items():  # which its reference calls, too
+        if before.get(name) is not function:
+            raise ImportError(f"the package replaces PyTorch's {name}")
+    return session
+
+
+def _functions() -> dict[str, Any]:
+    """What networks call of PyTorch, by its name."""
+    torch = importlib.import_module("torch")
+    owners = [torch, torch.nn, torch.nn.functional, torch._C._nn, torch.Tensor]
+    layers = (k for k in vars(torch.nn).values() if isinstance(k, type))
+    return {
+        f"{owner.__name__}.{name}": value
+        for owner in (*owners, *layers)
+        for name, value in vars(owner).items()
+        if callable(value) and name not in _ITS_OWN
+    }
 
 
 def _function(path: str, root: str) -> Any:

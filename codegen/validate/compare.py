@@ -16,7 +16,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, nullcontext, suppress
 from functools import cached_property, reduce
 from pathlib import Path
 from types import ModuleType
@@ -35,7 +35,7 @@ from torch.utils._sympy.functions import Min
 
 from . import recorder
 from .memory import CannotFollow
-from .network import called, page, takes_as_much
+from .network import called, leaves, page, takes_as_much
 from .recorder import COUNTS, Recorded, Recorder, Whole
 from .sizes import MIN, in_words, normal
 
@@ -135,8 +135,10 @@ def _with_ends(
 ) -> dict[str, Any]:
     """The verdict on sizes of two or more, and on those that PyTorch tells apart: each
     of one and of none, where there are few with each other. An edit that parts there
-    from the graph differs, if what was written didn't."""
+    from the graph differs, if what was written didn't; one that only fails where
+    nothing is to be given, as `x.view(x.size(0), -1)`, "fails" there."""
     names, shown = list(request["reference"]["sizes"]), True
+    fails: list[str] = []
     for ends in itertools.product((None, 1, 0), repeat=len(names)):
         at = {name: end for name, end in zip(names, ends, strict=True) if end in (0, 1)}
         if not at or (len(names) > _FEW and len(at) > 1 and len({*ends}) > 1):
@@ -144,23 +146,26 @@ def _with_ends(
         try:
             _attempt(request, {**sizes, **at}, symbolic=True)
         except Exception as error:
+            if isinstance(error, Differs) and request["written"]:
+                with suppress(Exception):
+                    before = {**request, "text": request["written"]}
+                    _attempt(before, {**sizes, **at}, symbolic=True)
+                    where = ", ".join(f"{name} = {end}" for name, end in at.items())
+                    if not error.found.get("empty"):
+                        parts = {"decides": [where], **error.found}
+                        parts["calls"] += f" where {where}"
+                        return {"validated": False, "differs": parts}
+                    fails += [] if any(text in where for text in fails) else [where]
+                    continue
             shown = False
-            if not isinstance(error, Differs) or not request["written"]:
-                continue
-            try:
-                before = {**request, "text": request["written"]}
-                _attempt(before, {**sizes, **at}, symbolic=True)
-            except Exception:
-                continue
-            where = ", ".join(f"{name} = {end}" for name, end in at.items())
-            error.found["calls"] += f" where {where}"
-            return {"validated": False, "differs": {"decides": [where], **error.found}}
-    return {**found, "least": 0 if len(names) <= _FEW else 1} if shown else found
+    least = 0 if len(names) <= _FEW else 1
+    return {**found, **({"least": least, "fails": fails} if shown else {})}
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, Fails):
-        return f"model.py fails at {error.found['text']}: {error.found['calls']}"[:300]
+        did, text, calls = (error.found[key] for key in ("did", "text", "calls"))
+        return f"model.py {did} at {text}: {calls}"[:300]
     if isinstance(error, Differs):
         return f"other calls, as symbols tell: {error.found['text'] or 'one left out'}"
     text = str(error) if isinstance(error, CannotFollow) else ""
@@ -269,6 +274,7 @@ class Both:
         later: dict[str, Any] = {"prefer_deferred_runtime_asserts_over_guards": True}
         self.env = ShapeEnv(**later) if symbolic and sizes else None
         self.needed: dict[sympy.Basic, None] = {}  # of sizes, for the graph to run
+        self.empty = False  # what was last given, all of it
         self.fake = FakeTensorMode(shape_env=self.env, allow_non_fake_inputs=True)
         if self.env is not None:  # our own is for functions (repeats.py)
             self.fake.cache_enabled = False
@@ -279,7 +285,9 @@ class Both:
         """Let this be model.py."""
         self.module, self.source = module, str(module.__file__)
         if "run_lanes" in vars(module):  # one after the other, in this thread
-            vars(module)["run_lanes"] = _in_turn
+            vars(module)["run_lanes"] = lambda *calls: [
+                f(*given) for f, *given in calls
+            ]
         self.network = module.load()
         for part in self.network.modules():  # of the type that the graph's side has
             for held in (part._parameters, part._buffers):
@@ -359,7 +367,8 @@ class Both:
         except CannotFollow:
             raise
         except Exception as error:
-            raise Fails(self.failure(error)) from None
+            is_by_data = bool(choices or self.recorder.chosen)
+            raise Fails(self.failure(error, is_by_data)) from None
 
     def check_again(
         self, inputs: Sequence[Any], choices: Mapping[str, object], right: _Side
@@ -464,6 +473,8 @@ class Both:
             for way in ways:
                 entered.enter_context(way)
             made = call()
+        given = [leaf for leaf in leaves(made) if isinstance(leaf, torch.Tensor)]
+        self.empty = all(0 in [d for d in x.shape if type(d) is int] for x in given)
         outputs = [self.recorder.name(output) for output in made]
         return _Side(outputs, self.recorder.calls, self.recorder.lines)
 
@@ -535,15 +546,21 @@ class Both:
             and not lines.isdisjoint(range(part.lineno, (part.end_lineno or 0) + 1))
         ]
 
-    def failure(self, error: Exception) -> dict[str, Any]:
-        """That model.py fails where the graph's side didn't."""
+    def failure(self, error: Exception, is_by_data: bool) -> dict[str, Any]:
+        """That model.py fails where the graph's side didn't, or can't be followed;
+        `is_by_data` says that it may as data decide."""
         line, trace = 0, error.__traceback__
         while trace is not None:
             if trace.tb_frame.f_code.co_filename == self.source:
                 line = trace.tb_lineno
             trace = trace.tb_next
-        text = str(error).partition("\n")[0][:200]
-        return self._at(line) | {"calls": f"{type(error).__name__}: {text}"}
+        text, kind = str(error).partition("\n")[0][:200], type(error).__name__
+        calls, did = f"{kind}: {text}" if text else kind, "fails"
+        if kind in _OF_DATA or kind == "DynamicOutputShapeException":
+            calls, did = "it goes by numbers that data decide", "cannot be followed"
+        elif is_by_data:
+            calls += ", on a way that data decide"
+        return {**self._at(line), "calls": calls, "did": did, "empty": self.empty}
 
     def difference(self, right: _Side, ours: _Side) -> dict[str, Any]:
         """The first call of model.py that the graph's side doesn't make, and back."""
@@ -564,7 +581,7 @@ class Both:
 
     def _at(self, line: int) -> dict[str, Any]:
         lines = Path(self.source).read_text(encoding="utf-8").splitlines()
-        return {"line": line, "text": lines[line - 1].strip() if line else ""}
+        return {"line": line, "text": lines[line - 1].strip(" :") if line else ""}
 
 
 def _solved(condition: sympy.Basic) -> sympy.Basic:
@@ -670,7 +687,3 @@ def _of_sizes(builtin: Any, symbolic: Callable[[Any, Any], Any]) -> Any:
 
 
 _greatest, _least = _of_sizes(max, torch.sym_max), _of_sizes(min, torch.sym_min)
-
-
-def _in_turn(*calls: tuple[Any, ...]) -> list[Any]:
-    return [function(*given) for function, *given in calls]

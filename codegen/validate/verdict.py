@@ -126,6 +126,8 @@ def emission_line(found: Mapping[str, Any] | None) -> str:
         return f"sampled only: {one_line(found['reason'], 200)}"
     few = {2: " of two or more", 1: " of two or more, one or none of each"}
     sizes = f"all sizes{few.get(found.get('least', 0), '')}"
+    if found.get("fails"):
+        sizes += f" but {'; '.join(found['fails'])}, where model.py fails"
     if found.get("takes"):
         sizes += f" that the network takes ({', '.join(found['takes'])})"
     if found["sizes"] != "all":

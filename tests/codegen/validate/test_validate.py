@@ -419,6 +419,7 @@ def test_rows_that_data_pick_are_followed_for_all_sizes(
 
 FEW_ROWS = {
     "{result}": "",
+    "({result}).view(x.size(0), -1)": " but n = 0, where model.py fails",
     "nn.functional.dropout({result}.T, training=self.training).T": "",
     "{result}.squeeze()": "where n = 1",
     "{result} if x.shape[0] != 1 else -({result})": "where n = 1",
@@ -440,11 +441,27 @@ def test_an_edit_that_is_wrong_for_one_row_or_none_is_refused(
     other = edit.replace("{result}", result)
     changed = text.replace(f"return {result}", f"return {other}  # edited", 1)
     path.write_text(changed, "utf-8")
-    if not FEW_ROWS[edit]:
-        line = verify_all_inputs(folder, None)
-        assert line.startswith("validated for all inputs of all sizes: ")
+    if not FEW_ROWS[edit].startswith("where"):
+        said = f"validated for all inputs of all sizes{FEW_ROWS[edit]}: "
+        assert verify_all_inputs(folder, None).startswith(said)
         return
     with pytest.raises(fairhand.VerificationError, match=FEW_ROWS[edit]):
+        verify_all_inputs(folder, None)
+
+
+def test_an_edit_that_fails_for_no_rows_where_others_give_some_is_refused(
+    tmp_path: Path,
+) -> None:
+    net = """net (float[n, 4] x) => (float[4] y)
+        <int64[1] rows = {0}> { y = ReduceSum <keepdims = 0> (x, rows) }"""
+    onnx.save(parsed(net), tmp_path / "net.onnx")
+    folder = tmp_path / "out" / tmp_path.name
+    fairhand.compile(tmp_path / "net.onnx", folder, verify=False, cache=False)
+    path = folder / "model.py"
+    text = path.read_text("utf-8")
+    assert "return x.sum" in text
+    path.write_text(text.replace("return x.", "return x.view(x.size(0), -1)."), "utf-8")
+    with pytest.raises(fairhand.VerificationError, match="where n = 0"):
         verify_all_inputs(folder, None)
 
 
@@ -469,6 +486,14 @@ SAID = {
     ('"x": ("float32", ("n", 4))', '"x": ("float32", ("n",))'): "other INPUTS",
     ('"x": ("float32", ("n", 4))', '"x": ("float32", ("n", "m"))'): "",
     ('"x": ("float32", ("n", 4))', '"x": ("float32", ("rows", 4))'): "",
+    (
+        "Tensor, nn\n",
+        "Tensor, nn\nF.relu = torch.sigmoid\n",
+    ): "replaces PyTorch.s torch.nn.functional.relu",
+    (
+        "Tensor, nn\n",
+        "Tensor, nn\nnn.ReLU.__call__ = lambda self, x: -x\n",
+    ): "replaces PyTorch.s ReLU.__call__",
     ("F.relu(x)", "F.relu(x)[:, :3]"): "other calls than the graph: model.py fails",
 }
 

@@ -143,10 +143,8 @@ def _take_arguments(
         classes.hint(first) != classes.hint(other)
         or not fewer < len(first.inputs) <= MOST_INPUTS
         or len(first.items) != len(other.items)
-        or first.sizes
-        or other.sizes
-        or classes.root_call in (first, other)
-        or classes.called_again.intersection(narrow)
+        or [*first.sizes, *other.sizes]
+        or classes.bound.intersection((first, *narrow))
         or len({*other.inputs}) < fewer
     ):
         return False
@@ -177,19 +175,19 @@ def _take_results(
     if (
         classes.hint(first) != classes.hint(other)
         or not len(first.outputs) > len(other.outputs)
-        or classes.root_call in (first, other)
-        or classes.called_again.intersection(fewer)
-        or first.sizes
-        or other.sizes
+        or classes.bound.intersection((first, *fewer))
+        or [*first.sizes, *other.sizes]
     ):
         return False
-    (*parts, wanted), (*others, _) = (body_of(classes, c).form for c in (first, other))
+    body = body_of(classes, first)
     every = [numbers_of(call.contents()) for call in (*more, *fewer)]
-    if parts != others or _differing(every) is None:
+    alike = body.form[:-1] == body_of(classes, other).form[:-1]
+    if not alike or _differing(every) is None:
         return False
     for call in fewer:
-        values = {n: value for value, n in body_of(classes, call).values.items()}
-        call.outputs = [values[n] for n in wanted]
+        numbered = body_of(classes, call).values.items()
+        values = {n: value for value, n in numbered if isinstance(value, ir.Value)}
+        call.outputs = [values[body.values[value]] for value in first.outputs]
     more[:] = sorted([*more, *fewer], key=classes.place)
     groups.remove(fewer)
     return True

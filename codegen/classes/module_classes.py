@@ -66,7 +66,8 @@ class ClassTable:
         self.root_call, self.network = root, network
         self._places = {call: i for i, call in enumerate((root, *root.all_calls()))}
         self._paths = {call.path for call in self._places}
-        self.called_again = {call.shares for call in self._places}
+        # Those with a given number of arguments and results.
+        self.bound = {root, *(call.shares for call in self._places)}
         self._stems: dict[tuple[ModuleCall, str], str] = {}
         self.root = self.build(root, network)
 

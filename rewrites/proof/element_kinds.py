@@ -25,7 +25,8 @@ from .kernel.scalars import Const, Element, FromInt, Ite, Op, Opaque, Red, Scala
 from .kernel.smt import fresh, fresh_function
 from .kernel.tensors import Family, Tensor
 from .machine.arithmetic import LOGICAL
-from .machine.bitwise_decision import classify_truth, classify_whole
+from .machine.bitwise_decision import WHOLE
+from .machine.element_types import BOOLEAN
 from .machine.operators import COMPARISONS
 from .runtime_kernels import RuntimeSemantics, decided_by_bits
 
@@ -92,8 +93,9 @@ def _answer(
     def decided(result: Tensor, place: Any, x: Scalar, y: Scalar) -> bool:
         if not of <= {"int", "bool"}:
             return False
-        by = classify_truth if of == {"bool"} else classify_whole
-        return decided_by_bits(context, x, y, (result, place), by).name == "bitwise"
+        formats = (BOOLEAN,) if of == {"bool"} else WHOLE
+        found = decided_by_bits(context, x, y, (result, place), formats)
+        return found.name == "bitwise"
 
     return prove_equal(left, right, context, tuple(levels), decided, whole)
 

@@ -14,7 +14,7 @@ Runtime: Log, Sin, Cos, Softplus).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..language.exactness import Exactness, weakest
@@ -26,7 +26,8 @@ from .kernel.scalars import Const, FromInt, Ite, Op, Opaque, Red, Scalar
 from .kernel.smt import Integer, every, fresh, fresh_function, implies, within
 from .kernel.tensors import Context, Tensor
 from .machine.arithmetic import LOGICAL
-from .machine.bitwise_decision import Classification, classify
+from .machine.bitwise_decision import DECIDED, Classification, classify
+from .machine.element_types import Format
 from .machine.operators import COMPARISONS
 from .semantics import reduction
 from .semantics.elementwise import POINTWISE, elementwise, scalar
@@ -217,7 +218,7 @@ def decided_by_bits(
     a: Scalar,
     b: Scalar,
     place: tuple[Tensor, Any],
-    decide: Callable[..., Classification] = classify,
+    formats: Sequence[Format] = DECIDED,
 ) -> Classification:
     """How much of a = b z3 shows of machine numbers.
 
@@ -240,7 +241,7 @@ def decided_by_bits(
     for n in (*_integers(a), *_integers(b)):
         if equality.proves(hypotheses, n.value >= 0):
             facts.append(Op("greater_equal", n, Const(0)))
-    return decide(a, b, facts, same, _EFFORT)
+    return classify(a, b, facts, same, _EFFORT, formats)
 
 
 def _integers(scalar: Scalar) -> Iterator[FromInt]:

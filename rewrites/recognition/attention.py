@@ -30,6 +30,7 @@ from ..language.operators.read_write import (
     Output,
     ints,
 )
+from .movement_chains import permutation
 from .products import Factor, Product, order, product_of
 from .recognition import Recognition
 from .regions import Neighbourhoods
@@ -80,8 +81,8 @@ def attention(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
     """The attention that ends at a product, weights times values, or where this is seen
     as heads. It is open if a row may be masked throughout, and is 0 then."""
     last = _product(node, around.facts)
-    for place in () if last is None else (0, 1):
-        found = _attention(node, last, place, around.facts)
+    for place in (0, 1):
+        found = None if last is None else _attention(node, last, place, around.facts)
         if found is not None:
             yield found
 
@@ -166,7 +167,7 @@ def _softmax(
         if seen is None or inner is None or dims is None:
             break
         if seen.op_type == "Transpose":
-            perm = _permutation(seen, len(dims))
+            perm = permutation(seen, len(dims))
             letters = "".join(letters[perm.index(k)] for k in range(len(perm)))
         elif not _equal(dims[-2:], (facts.dims(value) or ())[-2:]):
             return None, nodes, letters
@@ -182,12 +183,8 @@ def _softmax(
         if _number(node.inputs[1]) != 0.0:
             return None, nodes, letters
         nodes += [node, asked]
-        value = node.inputs[2]
+        return _producer(node.inputs[2], root, "Softmax"), nodes, letters
     return _producer(value, root, "Softmax"), nodes, letters
-
-
-def _permutation(node: ir.Node, rank: int) -> list[int]:
-    return list(node.attributes.get_ints("perm") or range(rank)[::-1])
 
 
 def _producer(value: ir.Value | None, root: ir.Node, *ops: str) -> ir.Node | None:
@@ -242,7 +239,7 @@ class _Affine:
         )
         if found is None or inner is node:
             return found
-        return found.transposed(_permutation(node, len(found.result)))
+        return found.transposed(permutation(node, len(found.result)))
 
     def _whole(self, value: ir.Value) -> bool:
         """Whether a value has the sizes of the scores, or is seen so."""
@@ -478,7 +475,8 @@ class _Writer:
             self._shared.append(dims[1])
         if not _heads_of(dims, heads):
             raise CannotWrite("other heads")
-        sizes, found = (*heads, *tail), value
+        found: Input = value
+        sizes = *heads, *tail
         if perm == sorted(perm):
             seen = _producer(value, self._root, "Reshape", "Unsqueeze")
             inner = None if seen is None else seen.inputs[0]

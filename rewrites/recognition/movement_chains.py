@@ -123,7 +123,7 @@ def _through(
     if given is None or made is None:
         raise CannotWrite("sizes are not known")
     if node.op_type == "Transpose":
-        order = _permutation(node, len(given))
+        order = permutation(node, len(given))
         if axes is not None:
             return [axes[k] for k in order]
         moved = [k for k in order if given[k] != 1]
@@ -137,16 +137,16 @@ def _through(
     return found
 
 
-def _permutation(node: ir.Node, rank: int) -> list[int]:
-    perm = node.attributes.get("perm")
-    return list(range(rank)[::-1] if perm is None else perm.as_ints())
+def permutation(node: ir.Node, rank: int) -> list[int]:
+    """The axes of what a Transpose is given, in their new order."""
+    return list(node.attributes.get_ints("perm") or range(rank)[::-1])
 
 
 def _turned(row: list[ir.Node], sizes: Dims, wanted: Dims) -> list[_Step]:
     """Transposes alone are one, whatever the sizes, unless it moves nothing."""
     order = list(range(len(sizes)))
     for node in reversed(row):
-        order = [order[k] for k in _permutation(node, len(sizes))]
+        order = [order[k] for k in permutation(node, len(sizes))]
     moved = [k for k in order if sizes[k] != 1]
     return [] if moved == sorted(moved) and sizes == wanted else [order]
 

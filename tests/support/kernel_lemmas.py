@@ -15,11 +15,9 @@ from typing import Any
 import z3
 
 from fairhand.rewrites.proof.kernel.scalars import Op, Scalar, Symbol
-from fairhand.rewrites.proof.machine.arithmetic import same_leaf
 from fairhand.rewrites.proof.machine.bitwise_decision import (
     RESOURCE_LIMIT,
     Classification,
-    _classify,
     classify,
 )
 from fairhand.rewrites.proof.machine.element_types import format_named
@@ -46,7 +44,7 @@ def classify_integers(
     The result is "bitwise" or None.
     """
     element = format_named(f"{'int' if signed else 'uint'}{width}")
-    return _classify((left, right), facts, same_leaf, (element,), RESOURCE_LIMIT)
+    return classify(left, right, facts, formats=(element,))
 
 
 @dataclass(frozen=True)

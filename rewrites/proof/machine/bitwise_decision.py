@@ -30,7 +30,7 @@ import z3
 
 from ..kernel.scalars import Scalar
 from .arithmetic import Reading, Same, same_leaf
-from .element_types import BOOLEAN, FLOATS, Format, Refused, float_of, format_named
+from .element_types import FLOATS, Format, Refused, float_of, format_named
 
 DECIDED = tuple(FLOATS[name] for name in ("float16", "bfloat16", "float32"))
 WHOLE = tuple(format_named(f"{u}int{n}") for n in (8, 16, 32, 64) for u in ("", "u"))
@@ -71,47 +71,18 @@ def classify(
     facts: Sequence[Scalar] = (),
     same: Same = same_leaf,
     limit: int = RESOURCE_LIMIT,
+    formats: Sequence[Format] = DECIDED,
 ) -> Classification:
     """The strongest exactness of left = right, where the boolean facts hold.
 
-    It holds for float16, bfloat16 and, where listed in the result, float32; or for the
-    one combination of types that the casts in the law allow. `same` tells whether two
-    leaves are the same element; `limit` is the most z3 may spend on one question.
+    It holds for float16, bfloat16 and, where listed in the result, float32; or for
+    other `formats`, such as all of whole numbers; or for the one combination of types
+    that the casts in the law allow. `same` tells whether two leaves are the same
+    element; `limit` is the most z3 may spend on one question.
     """
-    return _classify((left, right), facts, same, DECIDED, limit)
-
-
-def classify_whole(
-    left: Scalar,
-    right: Scalar,
-    facts: Sequence[Scalar] = (),
-    same: Same = same_leaf,
-    limit: int = RESOURCE_LIMIT,
-) -> Classification:
-    """As `classify`, of whole numbers: in all their types."""
-    return _classify((left, right), facts, same, WHOLE, limit)
-
-
-def classify_truth(
-    left: Scalar,
-    right: Scalar,
-    facts: Sequence[Scalar] = (),
-    same: Same = same_leaf,
-    limit: int = RESOURCE_LIMIT,
-) -> Classification:
-    """As `classify`, of truth values."""
-    return _classify((left, right), facts, same, (BOOLEAN,), limit)
-
-
-def _classify(
-    sides: tuple[Scalar, Scalar],
-    facts: Sequence[Scalar],
-    same: Same,
-    defaults: Sequence[Format],
-    limit: int,
-) -> Classification:
+    sides = left, right
     try:
-        readings = [Reading(sides, facts, same, default) for default in defaults]
+        readings = [Reading(sides, facts, same, default) for default in formats]
     except Refused as reason:
         return Classification(None, (), f"undecided: {reason}")
     if not readings[0].uses_default:

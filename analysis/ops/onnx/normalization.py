@@ -274,12 +274,17 @@ def _rms_norm(t: Any, n: NodeView, x: Any, weight: Any) -> Any:
 # ---- GroupNormalization and InstanceNormalization
 
 
-def _refuse_single(n: NodeView, groups: int) -> None:
-    """PyTorch raises where each mean is over one element."""
+def _is_single(n: NodeView, groups: int = 0) -> bool:
+    """Whether each mean is over one element, where PyTorch raises."""
     dims = n.dims(0)
     rest = dims[2:] if groups == 0 else (*dims[:1], dims[1] // groups, *dims[2:])
-    if all(isinstance(d, int) for d in rest) and math.prod(rest) == 1:
-        n.refuse(f"{n.node.op_type} over single elements is not supported")
+    return all(isinstance(d, int) for d in rest) and math.prod(rest) == 1
+
+
+def _single(n: NodeView, x: Any, weight: Any, bias: Any) -> Any:
+    """What the mean of one element leaves of it: 0, or NaN."""
+    places = (-1, *[1] * (n.rank(0) - 2))
+    return (x - x) * weight.reshape(*places) + bias.reshape(*places)
 
 
 def _check_groups(n: NodeView) -> int:
@@ -289,25 +294,25 @@ def _check_groups(n: NodeView) -> int:
     _check_stash(n)
     if n.dtype(0) == ir.DataType.DOUBLE and n.attr("stash_type", 1) == 1:
         n.refuse("GroupNormalization of float64 by way of float32 is not supported")
-    _refuse_single(n, groups)
     return int(groups)
 
 
+def _is_plain(n: NodeView) -> bool:
+    """Whether the scale is 1 and the bias 0."""
+    return is_filler(n.value(1), 1) and is_filler(n.value(2), 0)
+
+
 def _group_norm_module(n: NodeView) -> ModuleForm | None:
-    if not _constants(n, 1, 2) or (
-        is_filler(n.value(1), 1) and is_filler(n.value(2), 0)
-    ):
-        return None
     sizes = (_check_groups(n), n.size(1, 0))
+    if not _constants(n, 1, 2) or _is_plain(n) or _is_single(n, sizes[0]):
+        return None
     return _layer(n, "nn.GroupNorm", sizes, _affine(n, "weight", "bias"))
 
 
 def _instance_norm_module(n: NodeView) -> ModuleForm | None:
-    if not _constants(n, 1, 2) or not 3 <= n.rank(0) <= 5:
+    has_layer = _constants(n, 1, 2) and 3 <= n.rank(0) <= 5 and not _is_plain(n)
+    if not has_layer or _is_single(n):
         return None
-    if is_filler(n.value(1), 1) and is_filler(n.value(2), 0):
-        return None
-    _refuse_single(n, 0)
     layer, weights = f"nn.InstanceNorm{n.rank(0) - 2}d", _affine(n, "weight", "bias")
     return _layer(n, layer, (n.size(1, 0),), weights, affine=(True, False))
 
@@ -324,7 +329,9 @@ def _instance_norm_module(n: NodeView) -> ModuleForm | None:
 )
 def _group_norm(t: Any, n: NodeView, x: Any, weight: Any, bias: Any) -> Any:
     groups = _check_groups(n)
-    if is_filler(n.value(1), 1) and is_filler(n.value(2), 0):
+    if _is_single(n, groups):
+        return _single(n, x, weight, bias)
+    if _is_plain(n):
         return t.F.group_norm(x, groups, **_eps(n))
     return t.F.group_norm(x, groups, weight, bias, **_eps(n))
 
@@ -342,8 +349,9 @@ def _group_norm(t: Any, n: NodeView, x: Any, weight: Any, bias: Any) -> Any:
 def _instance_norm(t: Any, n: NodeView, x: Any, weight: Any, bias: Any) -> Any:
     if n.rank(0) < 3:
         n.refuse("InstanceNormalization without spatial axes is not supported")
-    _refuse_single(n, 0)
-    if is_filler(n.value(1), 1) and is_filler(n.value(2), 0):
+    if _is_single(n):
+        return _single(n, x, weight, bias)
+    if _is_plain(n):
         return t.F.instance_norm(x, **_eps(n))
     return t.F.instance_norm(x, weight=weight, bias=bias, **_eps(n))
 

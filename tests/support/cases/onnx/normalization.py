@@ -56,6 +56,8 @@ cases(
     case([2, 4, 3, 3], [4], [4], num_groups=2),
     case([2, 4, 3], [4], [4], constants=(1, 2), num_groups=4, epsilon=1e-3),
     case([2, 4], [4], [4], constants=(1, 2), num_groups=1),
+    case([1, 4], [4], [4], num_groups=4),  # means of one element, as the next too
+    case([1, 2, 1], [2], [2], constants=(1, 2), num_groups=2),
     case(_float16([[[1, 2], [4, 3]]]), _H, _H, constants=(1, 2), num_groups=1),
 )
 
@@ -65,6 +67,8 @@ cases(
     case([2, 3, 4], [3], [3], constants=(1, 2), epsilon=1e-3),
     case([2, 3, 4, 2], [3], [3], constants=(1, 2)),
     case([2, 3, 4, 2, 2], [3], [3], constants=(1, 2)),
+    case([2, 3, 1], [3], [3], epsilon=1.0),
+    case([2, 3, 1, 1], [3], [3], constants=(1, 2), epsilon=1.0),
 )
 
 cases(

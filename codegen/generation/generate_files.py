@@ -45,6 +45,9 @@ _CACHE_NOTE = """\
 # Input -> the output that is the next one, and its sizes: "rows" of a batch, "places"
 # of tokens; one without places is a state. CROSS are an encoder's, of the first step.\
 """
+# What caches.py is told of a Decoder and a Layout.
+_TOLD = """ids logits mask positions branch given vocabulary most rows chunk together
+    room""".split()
 _NOTES = {
     "BRANCH": "  # whether there is a past",
     "GIVEN": "  # inputs that are the caller's, and the same in every step",
@@ -98,22 +101,9 @@ def generate_texts(
     decoder: Decoder, layout: Layout, nested: bool, weights: tuple[str, ...]
 ) -> dict[str, str]:
     """The text of each file, where `weights` has floats of these types."""
-    values: dict[str, object] = {
-        "IDS": decoder.ids,
-        "LOGITS": decoder.logits,
-        "MASK": decoder.mask,
-        "POSITIONS": decoder.positions,
-        "BRANCH": decoder.branch,
-        "GIVEN": decoder.given,
-        "WEIGHTS": weights,
-        "VOCABULARY": decoder.vocabulary,
-        "ROWS": layout.rows,
-        "CHUNK": layout.chunk,
-        "MOST": decoder.most,
-        "TOGETHER": layout.together,
-        "ROOM": layout.room,
-        "BLOCK": BLOCK if layout.room else 1,
-    }
+    known = vars(decoder) | vars(layout)
+    values = {name.upper(): known[name] for name in _TOLD}
+    values |= {"WEIGHTS": weights, "BLOCK": BLOCK if layout.room else 1}
     given = {
         name: f"{name} = {short_literal(value)}{_NOTES.get(name, '')}"
         for name, value in values.items()

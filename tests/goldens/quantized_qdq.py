@@ -65,15 +65,8 @@ class QuantizedConv2d(nn.Conv2d):
         self.register_buffer("scale", torch.empty(shape[0] if per_channel else 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.conv2d(
-            x,
-            self.weight * self.scale[:, None, None, None],
-            self.bias,
-            self.stride,
-            self.padding,
-            self.dilation,
-            self.groups,
-        )
+        weight = self.weight * self.scale[:, None, None, None]
+        return self._conv_forward(x, weight, self.bias)
 
 
 class QuantizedLinear(nn.Linear):

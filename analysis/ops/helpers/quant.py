@@ -97,15 +97,8 @@ class QuantizedConv2d(nn.Conv2d):
         self.register_buffer("scale", torch.empty(shape[0] if per_channel else 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.conv2d(
-            x,
-            self.weight * self.scale[:, None, None, None],
-            self.bias,
-            self.stride,
-            self.padding,
-            self.dilation,
-            self.groups,
-        )
+        weight = self.weight * self.scale[:, None, None, None]
+        return self._conv_forward(x, weight, self.bias)
 
 
 class QuantizedLinear(nn.Linear):
@@ -130,15 +123,7 @@ class DynamicQuantizedConv2d(QuantizedConv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         x, scale, zero_point = dynamic_quantize_linear(x)
-        y = F.conv2d(
-            x.double() - zero_point,
-            self.weight.double(),
-            None,
-            self.stride,
-            self.padding,
-            self.dilation,
-            self.groups,
-        )
+        y = self._conv_forward(x.double() - zero_point, self.weight.double(), None)
         y = y.float() * (scale * self.scale[:, None, None])
         return y if self.bias is None else y + self.bias[:, None, None]
 
@@ -177,15 +162,9 @@ class QLinearConv2d(QuantizedConv2d):
             self.register_buffer("bias", torch.empty(sizes[1], dtype=torch.int32))
 
     def forward(self, x: Tensor) -> Tensor:
-        y = F.conv2d(
-            x.double() - self.input_zero_point,
-            self.weight.double(),
-            None if self.bias is None else self.bias.double(),
-            self.stride,
-            self.padding,
-            self.dilation,
-            self.groups,
-        )
+        bias = None if self.bias is None else self.bias.double()
+        x = x.double() - self.input_zero_point
+        y = self._conv_forward(x, self.weight.double(), bias)
         scale = self.input_scale * self.scale[:, None, None] / self.output_scale
         dtype = self.output_zero_point.dtype
         return requantize(y, scale, self.output_zero_point, dtype)

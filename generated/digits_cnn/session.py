@@ -146,7 +146,7 @@ def to_input(name: str, value: Any, device: torch.device) -> Tensor:
     """What was fed, in memory of its own."""
     array = checked(name, value, *INPUTS[name])
     # The copy is in native bytes, whatever the caller's array is.
-    array = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+    array = array.astype(INPUTS[name][0], "C", subok=False)
     return torch.from_numpy(array).to(device, memory_format=torch.channels_last)
 
 

@@ -216,6 +216,64 @@ def test_private_names_that_programs_read(session: Any) -> None:
     assert session._model_meta.graph_name == reference._model_meta.graph_name
 
 
+PICKING = """<ir_version: 9, opset_import: ["" : 18]>
+picking (float[a, b] x, float[a, c] y, uint64[k] which) => (float[k, d] picked) {
+    [act] r = Relu(x)
+    [both] s = Add(r, y)
+    [as_places] places = Cast <to = 7> (which)
+    [pick] picked = Gather(s, places)
+}"""
+
+
+@pytest.fixture(scope="module")
+def picking(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
+    """Of one network our session and ONNX Runtime's."""
+    made = tmp_path_factory.mktemp("picking")
+    proto = onnx.parser.parse_model(PICKING)
+    fairhand.compile(proto, made / "ort_picking", verify=False)
+    sys.path.insert(0, str(made))
+    package = importlib.import_module("ort_picking")
+    sys.path.remove(str(made))
+    return package.Session(), ort.InferenceSession(proto.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("columns", "which", "error", "theirs", "node"),
+    [(4, 0, RuntimeError, Fail, "both"), (3, 7, IndexError, InvalidArgument, "pick")],
+)
+def test_says_which_node_failed_on_which_shapes(
+    picking: Any, columns: int, which: int, error: Any, theirs: Any, node: str
+) -> None:
+    x, y = np.ones((2, 3), np.float32), np.ones((2, columns), np.float32)
+    feed = {"x": x, "y": y, "which": np.array([which], np.uint64)}
+    with pytest.raises(theirs, match=node):
+        picking[1].run(None, feed)
+    told = rf"model.py:\d+, of .*\b{node}\b.*: .* of shapes {{'x': \[2, 3\], 'y': \[2, "
+    for kind in (error, theirs):
+        with pytest.raises(kind, match=told):
+            picking[0].run(None, feed)
+
+
+def test_says_no_node_of_an_edited_network(picking: Any) -> None:
+    x, place = np.ones((2, 3), np.float32), np.array([9], np.uint64)
+    path = Path(sys.modules["ort_picking"].__file__ or "").with_name("model.py")
+    text = path.read_text("utf-8")
+    path.write_text(f"# edited\n{text}", "utf-8")
+    try:
+        with pytest.raises(IndexError, match=r"^index 9 is out of bounds"):
+            picking[0].run(None, {"x": x, "y": x, "which": place})
+    finally:
+        path.write_text(text, "utf-8")
+
+
+def test_numbers_of_other_c_types(picking: Any) -> None:
+    """uint64 is unsigned long to PyTorch, unsigned long long in an OrtValue."""
+    x, place = np.ones((2, 3), np.float32), np.array([1], np.ulonglong)
+    for given in (place, ort.OrtValue.ortvalue_from_numpy(place)):
+        (picked,) = picking[0].run(None, {"x": x, "y": x, "which": given})
+        assert picked.tolist() == [[2, 2, 2]]
+
+
 BAD_PROVIDERS: list[tuple[Any, Any]] = [
     ([7], None),
     ([("CPUExecutionProvider",)], None),

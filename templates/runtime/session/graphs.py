@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -70,7 +69,7 @@ def to_input(name: str, value: Any, device: torch.device) -> Tensor:
     """What was fed, in memory of its own."""
     array = checked(name, value, *INPUTS[name])
     # The copy is contiguous and in native bytes, whatever the caller's array is.
-    array = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+    array = array.astype(INPUTS[name][0], "C", subok=False)
     tensor = torch.from_numpy(array)
     if device.type == "cuda":  # pinned: on its way while the next input is read
         tensor = tensor.pin_memory()

@@ -17,5 +17,5 @@ def to_input(name: str, value: Any, device: torch.device) -> Tensor:
     array = checked(name, value, *INPUTS[name])
     # Contiguous and in native bytes; the caller's memory if it is. PyTorch warns of
     # what is not writeable, and nothing here writes to it.
-    array = np.require(array, array.dtype.newbyteorder("="), ["C", "A", "W", "E"])
+    array = np.require(array, INPUTS[name][0], ["C", "A", "W", "E"])
     return torch.from_numpy(array).to(device)

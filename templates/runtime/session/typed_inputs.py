@@ -21,7 +21,7 @@ def to_input(name: str, value: Any, device: torch.device) -> Tensor:
 
 def to_tensor(array: np.ndarray, device: torch.device) -> Tensor:
     # The copy is contiguous and in native bytes, whatever the caller's array is.
-    array = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+    array = array.astype(array.dtype.name, "C", subok=False)
     return FROM_ARRAY.get(array.dtype.name, torch.from_numpy)(array).to(device)
 
 

@@ -45,7 +45,7 @@ def onnx_type(dtype: str) -> str:
 
 def to_tensor(array: np.ndarray, device: torch.device) -> Tensor:
     # The copy is contiguous and in native bytes, whatever the caller's array is.
-    array = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+    array = array.astype(array.dtype.name, "C", subok=False)
     return torch.from_numpy(array).to(device)
 
 

@@ -181,8 +181,7 @@ def _take_results(
         return False
     body = body_of(classes, first)
     every = [numbers_of(call.contents()) for call in (*more, *fewer)]
-    alike = body.form[:-1] == body_of(classes, other).form[:-1]
-    if not alike or _differing(every) is None:
+    if body.form[:-1] != body_of(classes, other).form[:-1] or _differing(every) is None:
         return False
     for call in fewer:
         numbered = body_of(classes, call).values.items()

@@ -46,6 +46,7 @@ WITHOUT_EFFECT = {"enable_fallback", "read_config_from_model", "disabled_optimiz
 NAMES = """float32 uint8 int8 uint16 int16 int32 int64 object bool float16 float64
     uint32 uint64"""
 NUMBERED = dict(enumerate(NAMES.split(), 1))
+RAISED = (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError)
 NO_PARTITION = "PyTorch runs the whole network: no execution provider has a part of it"
 
 
@@ -242,7 +243,9 @@ class OrtInterface:
                 with torch.autocast(self.device.type, enabled=False):
                     return call(*feeds)
             return call(*feeds)
-        except (RuntimeError, IndexError, ValueError, TypeError) as error:
+        except RAISED as error:
+            if type(error) not in RAISED:  # such as OutOfMemoryError
+                raise
             raise self.explained(error, feeds) from error
         finally:
             if threads is not None and threads != before:
@@ -250,8 +253,6 @@ class OrtInterface:
 
     def explained(self, error: Exception, feeds: Sequence[Any]) -> Exception:
         """What the network raised, with its line and nodes and the shapes of inputs."""
-        if type(error).__module__ != "builtins":  # such as OutOfMemoryError
-            return error
         fed = zip(INPUTS, feeds, strict=True)
         shapes = {name: list(x.shape) for name, x in fed if hasattr(x, "shape")}
         kind = "InvalidArgument" if isinstance(error, IndexError) else "Fail"

@@ -66,7 +66,8 @@ class QuantizedConv2d(nn.Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         weight = self.weight * self.scale[:, None, None, None]
-        return self._conv_forward(x, weight, self.bias)
+        y: Tensor = self._conv_forward(x, weight, self.bias)
+        return y
 
 
 class QuantizedLinear(nn.Linear):

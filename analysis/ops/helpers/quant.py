@@ -98,7 +98,8 @@ class QuantizedConv2d(nn.Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         weight = self.weight * self.scale[:, None, None, None]
-        return self._conv_forward(x, weight, self.bias)
+        y: Tensor = self._conv_forward(x, weight, self.bias)
+        return y
 
 
 class QuantizedLinear(nn.Linear):
@@ -123,7 +124,8 @@ class DynamicQuantizedConv2d(QuantizedConv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         x, scale, zero_point = dynamic_quantize_linear(x)
-        y = self._conv_forward(x.double() - zero_point, self.weight.double(), None)
+        x = x.double() - zero_point
+        y: Tensor = self._conv_forward(x, self.weight.double(), None)
         y = y.float() * (scale * self.scale[:, None, None])
         return y if self.bias is None else y + self.bias[:, None, None]
 

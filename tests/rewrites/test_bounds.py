@@ -154,7 +154,7 @@ def test_a_bound_of_one_rounding_less_is_wrong() -> None:
         assert sides is not None
         d = max(sides.roundings)
         wrong += d > 0 and measured(rule) > (d - 1) / d
-    assert wrong >= 0.07 * len(BOUNDED)  # as many have a tight bound
+    assert wrong >= 5  # as many have a tight bound
 
 
 def test_too_many_roundings_have_no_bound() -> None:

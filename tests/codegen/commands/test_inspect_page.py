@@ -78,13 +78,13 @@ def test_the_page_holds_every_node_and_decision(page: str) -> None:
     assert len(views["file"]["labels"]) == len(views["file"]["names"])
     assert len(views["rewritten"]["edges"]) == len(plan["fusion"]["edges"])
     assert all(a < b for view in views.values() for a, b in view["edges"])
-    assert data["summary"][0].startswith("fusion dnnfusion: 89 operators in 6 groups")
+    assert data["summary"][0].startswith("fusion dnnfusion: 83 operators in 6 groups")
 
 
 def test_repeated_layers_are_stacked(page: str) -> None:
     """The transformer of the example has two equal blocks."""
     [[_, period, count]] = data_of(page)["views"]["rewritten"]["stacks"]
-    assert (period, count) == (38, 2)
+    assert (period, count) == (35, 2)
 
 
 def test_names_cannot_end_the_data(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def in_browser(page: str, folder: Path, *options: str) -> str:
 def test_the_page_works_in_a_browser(page: str, tmp_path: Path) -> None:
     shown = in_browser(page, tmp_path, "--dump-dom")
     shown = re.sub(r"<script.*?</script>", "", shown, flags=re.DOTALL)
-    assert "89 operators in 6 groups" in shown
+    assert "83 operators in 6 groups" in shown
     assert shown.count("<tbody>") == 2
     fusion = data_of(page)["plan"]["fusion"]
     assert shown.count("<tr>") == 2 + len(fusion["groups"]) + len(fusion["edges"])

@@ -7,7 +7,6 @@ element type, which comes to the same where scores are far from it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
@@ -42,9 +41,9 @@ def causal(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
     if _is_causal(facts.array(mask)) or _computes_causal(mask, facts):
         given = {name: a.value for name, a in node.attributes.items()}
         drafts = (Draft("Attention", [*inputs[:3]], {**given, "is_causal": 1}),)
-        evidence = f"{mask.name} is 0 up to the diagonal, and minus infinity above it"
-        found = Recognition("attention_causal", (node,), drafts, evidence)
-        yield replace(found, measure="flops")  # half of the scores aren't needed
+        why = f"{mask.name} is 0 up to the diagonal, and minus infinity above it"
+        # Half of the scores aren't needed.
+        yield Recognition("attention_causal", (node,), drafts, why, measure="flops")
 
 
 def _is_causal(mask: np.ndarray | None) -> bool:

@@ -297,9 +297,7 @@ REDUCTIONS: dict[str, Meaning] = {
     ),
     "LogSoftmax": lambda d, p, x: d.sub(x, d.log(d.total(d.exp(x)))),
 }
-RESTORING = dict.fromkeys(
-    ("Reshape", "Unsqueeze", "Squeeze"), _plain(lambda d, x: x)
-)  # axes of 1
+RESTORING = dict.fromkeys(("Reshape", "Unsqueeze", "Squeeze"), _plain(lambda d, x: x))
 MEANINGS |= REDUCTIONS | RESTORING
 
 

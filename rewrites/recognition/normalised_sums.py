@@ -28,7 +28,7 @@ from ..language.operators.read_write import (
 )
 from .algebra import ONE, Algebra, Beyond, Monomial, Operators, Polynomial, Quotient
 from .denotation import Term, value_of
-from .regions import Region
+from .regions import NORMS, Region
 
 STATEMENTS = {
     "softmax": "exp(x) / sum exp(x), whatever x is shifted by",
@@ -238,6 +238,10 @@ def normalised_sum(region: Region, places: int, facts: Facts) -> Row | None:
         return None
     if found.name == "l2_norm":
         return _l2_row(region, found, dtype)
+    # A number behind a norm stays there: nobody would train a row of it.
+    lone = {x for x in found.operands if x and not any(of for of, _ in x)}
+    if lone - {(((), 1.0),)} and not {*NORMS}.isdisjoint(region.term.operators):
+        return None
     along = {1} if found.name == "instance_norm" else region.axes
     sizes = tuple(dims[k] for k in sorted(along))
     writer = _Writer(list(known), sizes, dtype)

@@ -281,8 +281,7 @@ def _of_matrix(node: ir.Node, dims: Sequence[Dims], facts: Facts) -> Reading | N
     one, each = float(array[0, 0]), float(array[0, 1])
     if not (array == np.where(np.eye(len(array), dtype=bool), one, each)).all():
         return None
-    given |= {"each": each, "itself": one - each}
-    return Reading((x,), given)
+    return Reading((x,), {**given, "each": each, "itself": one - each})
 
 
 def _of_rows(node: ir.Node, dims: Sequence[Dims], facts: Facts) -> Reading | None:

@@ -530,3 +530,16 @@ def test_a_bound_below_the_sum_of_shifted_exponentials_is_none() -> None:
     for part, other in (("Exp(d)", "Exp(x)"), ("1e-12", "1.5"), ("Exp(d)", "Tanh(d)")):
         model = onnx.parser.parse_model(BOUNDED.replace(part, other))
         assert "Softmax" not in rewritten(model)[1]
+
+
+@pytest.mark.parametrize("norm", ["RMSNormalization", "LayerNormalization"])
+@pytest.mark.parametrize(("scale", "count"), [("half", 2), ("row", 1)])
+def test_a_number_behind_a_norm_is_no_row_of_it(
+    norm: str, scale: str, count: int
+) -> None:
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["": 23]>
+        g (float[2,4] x) => (float[2,4] y)
+        <float[4] w = {{1, 1, 1, 1}}, float half = {{0.5}},
+         float[4] row = {{4, 1, 2, 3}}>
+        {{ n = {norm}<axis = -1>(x, w) y = Mul(n, {scale}) }}""")
+    assert len(rewritten(model)[1]) == count

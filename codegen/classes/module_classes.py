@@ -67,7 +67,8 @@ class ClassTable:
         self._places = {call: i for i, call in enumerate((root, *root.all_calls()))}
         self._paths = {call.path for call in self._places}
         # Those with a given number of arguments and results.
-        self.bound = {root, *(call.shares for call in self._places)}
+        chained = (c for call in self._places if is_chain(call) for c in call.calls())
+        self.bound = {root, *chained, *(call.shares for call in self._places)}
         self._stems: dict[tuple[ModuleCall, str], str] = {}
         self.root = self.build(root, network)
 

@@ -234,9 +234,8 @@ class _Affine:
         inner = node
         if node.op_type == "Transpose" and node.inputs[0] is not None:
             inner = node.inputs[0].producer() or node
-        found = (
-            None if inner.graph is not node.graph else product_of(inner, self._facts)
-        )
+        same = inner.graph is node.graph
+        found = product_of(inner, self._facts) if same else None
         if found is None or inner is node:
             return found
         return found.transposed(permutation(node, len(found.result)))

@@ -543,3 +543,21 @@ def test_a_number_behind_a_norm_is_no_row_of_it(
          float[4] row = {{4, 1, 2, 3}}>
         {{ n = {norm}<axis = -1>(x, w) y = Mul(n, {scale}) }}""")
     assert len(rewritten(model)[1]) == count
+
+
+def test_heads_that_are_seen_otherwise_afterwards() -> None:
+    """Attention of a batch of six, whatever becomes of its result."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 23]>
+        g (float[2,3,4,8] q, float[2,3,5,8] k, float[2,3,5,8] v) => (float[2,3,8,4] y)
+        <int64[3] four = {6, 4, 8}, int64[3] five = {6, 5, 8},
+         int64[4] back = {2, 3, 8, 4}> {
+           a = Reshape(q, four) b = Reshape(k, five) c = Reshape(v, five)
+           t = Transpose<perm = [0, 2, 1]>(b) p = MatMul(a, t) w = Softmax(p)
+           o = MatMul(w, c) y = Reshape(o, back) }""")
+    found, ops = rewritten(model)
+    assert ops.count("Attention") == 1
+    feeds = operands(model, 3)
+    left, right = (
+        ReferenceEvaluator(m).run(None, feeds)[0] for m in (model, ir.to_proto(found))
+    )
+    np.testing.assert_allclose(left, right, rtol=1e-4, atol=1e-5)

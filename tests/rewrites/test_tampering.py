@@ -158,7 +158,7 @@ def test_an_unchanged_copy_is_accepted(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("attack", some(NAMED, 4))
+@pytest.mark.parametrize("attack", [min(NAMED), *some(sorted(NAMED)[1:], 4)])
 def test_tampering_shows(attack: str, tmp_path: Path) -> None:
     file, old, new = NAMED[attack]
     copy = copied(tmp_path)

@@ -11,6 +11,7 @@ import onnx
 import pytest
 from support.emitter_models import Emitted
 from support.parsed_models import check, floats, parse
+from support.traced import Traced
 
 import fairhand
 
@@ -184,3 +185,21 @@ def test_numbers_of_torchscript_are_no_part_of_a_name(emitted: Emit) -> None:
     found = emitted(model)
     assert "            best = -best\n" in found.text
     check(model, found, GIVEN | {"m": np.array(3)})
+
+
+def test_a_row_of_modules_stays_one_where_others_return_more(emitted: Emit) -> None:
+    """And its members keep their paths."""
+    g, x, early = Traced(x=["batch", 8]), "x", ""
+
+    def block() -> tuple[str, str]:
+        inner = g("Relu", g.fc(x, "fc1", 8, 8))
+        return inner, g.fc(inner, "fc2", 8, 8)
+
+    with g.module("body", "Sequential"):
+        for i in range(3):
+            with g.module(str(i), "Block"):
+                _, x = block()
+    with g.module("head", "Block"):
+        early, x = block()
+    found = emitted(g.model(y=x, z=early))
+    assert "self.body = nn.Sequential(*(Block() for _ in range(3)))" in found.text

@@ -42,6 +42,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m takes some of them
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    from support.drawn import draw_families
+
+    draw_families(items, Path(__file__).parent)
+
+
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()

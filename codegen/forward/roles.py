@@ -68,7 +68,7 @@ _OPERATORS = {"@": "product", "-": "difference", "+": "total"}
 # What a value's elements are put together by, what it is parted by, what parts are.
 PUT_TOGETHER = frozenset(".amax .amin .cumsum .mean .softmax .sum torch.cumsum".split())
 PARTED = frozenset({".chunk", ".split", ".unbind"})
-ORDINALS = ("first", "second", "third", "fourth")
+ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 
 
 def viewed(expr: Expr) -> ir.Value | None:
@@ -83,6 +83,14 @@ def viewed(expr: Expr) -> ir.Value | None:
         if isinstance(expr, Ref):
             return expr.value
     return None
+
+
+def activated(expr: Expr) -> Expr | None:
+    """What a function of each element is called on."""
+    if callee(expr) not in _ELEMENTWISE:
+        return None
+    inner = expr.operands[0].operands or expr.operands[1:]
+    return inner[0]
 
 
 def role(expr: Expr) -> str:

@@ -187,6 +187,7 @@ class BodyWriter(Inlining):
         self.kept |= self.lists.collected
         self.note_attention(flat(statements))
         self.note_indices(flat(statements))
+        self.note_modulation(flat(statements))
         return statements
 
     def _goes_on(self, value: ir.Value, makers: Makers) -> bool:

@@ -21,9 +21,9 @@ REBOUND = (*GENERIC, LEVEL)
 BRANCHES = {"+": "out", "*": "gate"}
 # Of a value's making (codegen/forward/roles.py): they say nothing to who is given it.
 ROLES = (
-    *("chosen", "difference", "embedded", "features", "filled", "first", "fourth"),
-    *("gate", "hidden", "joined", "largest", "normed", "out", "product", "root"),
-    *("second", "smallest", "sums", "third", "total"),
+    *("chosen", "difference", "embedded", "features", "fifth", "filled", "first"),
+    *("fourth", "gate", "hidden", "joined", "largest", "normed", "out", "product"),
+    *("root", "second", "sixth", "smallest", "sums", "third", "total"),
 )
 # What no argument is called after.
 PASSING = (*GENERIC, *dict.fromkeys((*BRANCHES.values(), *ROLES)))
@@ -53,7 +53,7 @@ VARIABLES = (
     NameSource("state", "every round gives it a new value", "x = tokens"),
     NameSource(
         "part",
-        "what attention, a cache or an embedding takes it as",
+        "what attention, a cache, an embedding or a modulation takes it as",
         "q, k, v = self.qkv(x)",
     ),
     NameSource("known word", "an operator says what it gives", "cos, sin = "),

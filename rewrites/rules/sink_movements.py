@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from ..language.operators.elementwise import Where
-from ..language.operators.movement import Concat, Pad, Slice, Transpose, Unsqueeze
+from ..language.operators.movement import (
+    Concat,
+    Pad,
+    Slice,
+    Squeeze,
+    Transpose,
+    Unsqueeze,
+)
 from ..language.pattern import Term
 from ..language.rule import Law, Rule, rule
 from ..language.terms import Fn, IntLike, Perm, axis_range
@@ -154,6 +161,16 @@ def transpose_below_pad(law: Law) -> None:
 # ---- Other movements
 
 
+@rule("sinks", samples=[dict(x=[2, 1, 3], axes=(1,), f="Neg")])
+def squeeze_around_unary(law: Law) -> None:
+    """Unsqueeze(f(Squeeze(x, axes)), axes) = f(x)"""
+    r = law.rank()
+    x, axes = law.tensor("x", r), law.axes("axes", r)
+    f = law.pointwise("f")
+    g = law.pointwise("g") if law.mutant("other_function") else f
+    law.rewrite(Unsqueeze(f(Squeeze(x, axes=axes)), axes=axes), g(x))
+
+
 @rule("sinks", samples=[dict(x=[[2, 3], [2, 5]], a=1, f="Relu")], when="search")
 def concat_of_unary(law: Law) -> None:
     """Concat(f(x)..) = f(Concat(x..))
@@ -194,6 +211,7 @@ RULES: list[Rule] = [
     _with_constant("transpose_below_constant_second", 1, lower=False),
     _with_constant("transpose_below_vector_first", 0, lower=True),
     _with_constant("transpose_below_vector_second", 1, lower=True),
+    squeeze_around_unary,
     transpose_below_slice,
     transpose_below_pad,
     slice_of_unary,

@@ -173,7 +173,7 @@ def _sizes(cuts: list[Cut], a: Int) -> list[Int]:
 
 
 def _partition_sample(count: int) -> dict[str, object]:
-    ends = [0, 2, 3, 7, 9][: count + 1]
+    ends = [0, 2, 3, 7, 9, 10, 14][: count + 1]
     sample: dict[str, object] = dict(x=[2, ends[-1]])
     for j in range(count):
         sample |= {
@@ -204,6 +204,7 @@ SLICES_TO_SPLITS = [
     _slices_to_split("slices_to_split_2", 2),
     _slices_to_split("slices_to_split_3", 3),
     _slices_to_split("slices_to_split_4", 4),
+    _slices_to_split("slices_to_split_6", 6),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -169,3 +170,32 @@ def test_no_part_of_a_name_is_a_word_of_the_language(tmp_path: Path, word: str) 
     fairhand.compile(model, tmp_path / "net", cache=False)
     text = (tmp_path / "net" / "model.py").read_text("utf-8")
     assert f" {word} = " not in text and f"= state_{word}.unsqueeze(0)" in text
+
+
+def test_parts_of_a_modulation_are_called_after_what_they_do(tmp_path: Path) -> None:
+    """Scale and shift from one part each, and a gate of what a layer makes of it."""
+    g = Traced(x=["batch", 3, 8], c=["batch", 8])
+    ends = range(0, 49, 8)
+    cut = [
+        g("Slice", g.fc("c", "ada", 8, 48), *(g.ints(n) for n in (a, b, 1)))
+        for a, b in pairwise(ends)
+    ]
+    parts = [g("Unsqueeze", part, g.ints(1)) for part in cut]
+    y = "x"
+    for name, (shift, scale, gate) in zip("ab", (parts[:3], parts[3:]), strict=True):
+        scaled = g("Mul", g("Tanh", y), g("Add", scale, g.number(1.0)))
+        made = g.fc(g("Add", scaled, shift), name, 8, 8)
+        y = g("Add", y, g("Mul", gate, made))
+    text = text_of(g, tmp_path, y=y)
+    names = "shift, scale, gate, shift2, scale2, gate2"
+    assert f"{names} = self.ada(c).chunk(6, dim=1)" in text
+
+
+@pytest.mark.parametrize("gated", [0, 1])
+def test_a_part_behind_an_activation_is_a_gate(gated: int, tmp_path: Path) -> None:
+    g = Traced(x=["batch", 8])
+    parts = g("Split", g.fc("x", "proj", 8, 16), outputs=2, axis=1, num_outputs=2)
+    y = g("Mul", g("Gelu", parts[gated]), parts[1 - gated])
+    text = text_of(g, tmp_path, y=y)
+    names = "gate, hidden" if gated == 0 else "hidden, gate"
+    assert f"{names} = self.proj(x).chunk(2, dim=1)" in text

@@ -85,14 +85,6 @@ def viewed(expr: Expr) -> ir.Value | None:
     return None
 
 
-def activated(expr: Expr) -> Expr | None:
-    """What a function of each element is called on."""
-    if callee(expr) not in _ELEMENTWISE:
-        return None
-    inner = expr.operands[0].operands or expr.operands[1:]
-    return inner[0]
-
-
 def role(expr: Expr) -> str:
     """A word for what an expression gives; "" if nothing tells."""
     called = callee(expr)

@@ -48,7 +48,7 @@ from ..ir.package_plan import shape_text
 from ..ir.statement_tree import Statement, flat, reads
 from ..modules.members import looked_up, member_name
 from .loops.rounds import Lists, Rounds
-from .roles import ORDINALS, PARTED, PUT_TOGETHER, activated, role, viewed
+from .roles import ORDINALS, PARTED, PUT_TOGETHER, role, viewed
 
 _TRUTH = ir.DataType.BOOL
 _SAYS = r"(?!constant)[A-Za-z_]+"  # an attribute that is called after what it is
@@ -362,45 +362,51 @@ class Naming:
         """Parts of one value by which another is changed, x * (scale + 1) + shift, are
         called so, and `gate` what is a factor of those beside them; hidden * f(gate).
         """
-        statements = [s for s in statements if not s.kind]
-        made = {s.targets[0]: s.expr for s in statements if len(s.targets) == 1}
-        parts = {t: s for s in statements if s.targets[1:] for t in s.targets if t}
-
-        def whole(expr: Expr) -> Expr:
-            while isinstance(expr, Ref) and expr.value in made:
-                expr = made[expr.value]
-            return expr
+        made: dict[ir.Value, Expr] = {}
+        parts: dict[ir.Value, ir.Value] = {}  # what is made of one alone -> that one
+        beside: dict[ir.Value, Statement] = {}
+        sums: list[Expr] = []
+        factors: dict[Expr, list[ir.Value | None]] = {}
 
         def part(expr: Expr) -> ir.Value | None:
-            """The part that an expression shows in another form, or that plus one."""
-            while not (isinstance(expr, Ref) and expr.value in parts):
-                expr = whole(expr)
-                if value := viewed(expr):
-                    expr = Ref(value)
-                elif _adds_one(expr):
-                    expr = expr.operands[0]
-                else:
-                    return None
-            return expr.value
+            sources = [] if members(expr) else [*self._sources(expr) - self.ints]
+            return parts.get(sources[0]) if len(sources) == 1 else None
 
-        found = [x for s in statements for x in nodes(s.expr) if isinstance(x, Binary)]
-        factors = {x: [*map(part, x.operands)] for x in found if x.label == "*"}
+        def whole(expr: Expr) -> Expr:
+            return made.get(expr.value, expr) if isinstance(expr, Ref) else expr
+
+        for statement in (s for s in statements if not s.kind):
+            for node in (x for x in nodes(statement.expr) if isinstance(x, Binary)):
+                if node.label == "*":
+                    factors[node] = [*map(part, node.operands)]
+                elif node.label == "+":
+                    sums.append(node)
+            targets = [target for target in statement.targets if target is not None]
+            if statement.targets[1:]:
+                parts |= zip(targets, targets, strict=True)
+                beside |= dict.fromkeys(targets, statement)
+            else:
+                made |= dict.fromkeys(targets, statement.expr)
+                if source := part(statement.expr):
+                    parts |= dict.fromkeys(targets, source)
         modulated = set[Statement]()
-        for left, right in (x.operands for x in found if x.label == "+"):
+        for left, right in (total.operands for total in sums):
             for product, other in ((left, right), (right, left)):
                 shift = part(other)
-                for scale in factors.get(whole(product), ()) if shift else ():
-                    if scale and scale is not shift and parts[scale] is parts[shift]:
+                for scale in factors.get(whole(product), ()):
+                    if not (scale and shift) or scale is shift:
+                        continue
+                    if beside[scale] is beside[shift]:
                         self.wishes |= {scale: "scale", shift: "shift"}
-                        modulated.add(parts[scale])
+                        modulated.add(beside[scale])
         for product, both in factors.items():
-            for value, other in zip(both, product.operands[::-1], strict=True):
-                inner = activated(whole(other))
-                gate = part(inner) if inner is not None else None
-                if value and parts[value] in modulated:
+            operands = product.operands[::-1]
+            for value, gate, by in zip(both, both[::-1], operands, strict=True):
+                if value and beside[value] in modulated:
                     self.wishes.setdefault(value, "gate")
-                elif value and gate and {value, gate} == {*parts[value].targets}:
-                    self.wishes |= {value: "hidden", gate: "gate"}
+                elif value and gate and {value, gate} == {*beside[value].targets}:
+                    called = {value: "hidden", gate: "gate"}
+                    self.wishes |= {} if isinstance(whole(by), Ref) else called
 
     def note_branches(self, statements: Sequence[Statement]) -> None:
         """Note what stands between a value and where that comes back as an operand."""
@@ -507,11 +513,6 @@ def _uncast(expr: Expr) -> Expr:
 def _masks(expr: Expr) -> bool:
     """Whether it is what attention adds to its scores."""
     return callee(_uncast(expr)) == "torch.where" and _has_lowest(expr)
-
-
-def _adds_one(expr: Expr) -> bool:
-    one = expr.operands[1] if isinstance(expr, Binary) and expr.label == "+" else None
-    return isinstance(one, Literal) and one.label == 1
 
 
 def _has_lowest(expr: Expr) -> bool:

@@ -200,63 +200,27 @@ def _slices_to_split(name: str, count: int) -> Rule:
     )(build)
 
 
-SLICES_TO_SPLITS = [
-    _slices_to_split("slices_to_split_2", 2),
-    _slices_to_split("slices_to_split_3", 3),
-    _slices_to_split("slices_to_split_4", 4),
-    _slices_to_split("slices_to_split_6", 6),
-]
+@rule("slices", samples=[dict(x=[2, 6], a=1, sizes=(1, 5))])
+def concat_of_split_2(law: Law) -> None:
+    """Concat(Split(x), 2 parts) = x"""
+    r = law.rank(low=1)
+    x, a = law.tensor("x", r), law.axis("a", r)
+    parts = Split.all(x, count=2, axis=a, sizes=law.fn("sizes", 2))
+    order = reversed(parts) if law.mutant("reversed") else parts
+    law.rewrite(Concat(*order, axis=a), x)
 
 
-def _concat_of_split(name: str, count: int) -> Rule:
-    def build(law: Law) -> None:
-        r = law.rank(low=1)
-        x = law.tensor("x", r)
-        a = law.axis("a", r)
-        sizes = law.fn("sizes", count)
-        parts = list(Split.all(x, count=count, axis=a, sizes=sizes))
-        if law.mutant("reversed"):
-            parts.reverse()
-        law.rewrite(Concat(*parts, axis=a), x)
-
-    return rule(
-        "slices",
-        name=name,
-        statement=f"Concat(Split(x), {count} parts) = x",
-        samples=[dict(x=[2, 3 * count], a=1, sizes=(1, 5, 3, 3)[:count])],
-    )(build)
-
-
-CONCATS_OF_SPLITS = [_concat_of_split("concat_of_split_2", 2)]
-
-
-def _split_of_concat(name: str, count: int) -> Rule:
-    def build(law: Law) -> None:
-        r = law.rank(low=1)
-        parts = [law.tensor(f"x{j}", r) for j in range(count)]
-        a = law.axis("a", r)
-        sizes = law.fn("sizes", count)
-        joined = Concat(*parts, axis=a)
-        if not law.mutant("any_sizes"):
-            for j, part in enumerate(parts):
-                law.require(eq(sizes(j), part.dim(a)), "the parts are others")
-        law.rewrite(Split.all(joined, count=count, axis=a, sizes=sizes), parts)
-
-    return rule(
-        "slices",
-        name=name,
-        statement=f"Split(Concat({count} parts)) = the parts",
-        samples=[
-            dict(
-                {f"x{j}": [2, j + 1] for j in range(count)},
-                a=1,
-                sizes=tuple(range(1, count + 1)),
-            )
-        ],
-    )(build)
-
-
-SPLITS_OF_CONCATS = [_split_of_concat("split_of_concat_2", 2)]
+@rule("slices", samples=[dict(x0=[2, 1], x1=[2, 2], a=1, sizes=(1, 2))])
+def split_of_concat_2(law: Law) -> None:
+    """Split(Concat(2 parts)) = the parts"""
+    r = law.rank(low=1)
+    parts = [law.tensor(f"x{j}", r) for j in range(2)]
+    a, sizes = law.axis("a", r), law.fn("sizes", 2)
+    if not law.mutant("any_sizes"):
+        for j, part in enumerate(parts):
+            law.require(eq(sizes(j), part.dim(a)), "the parts are others")
+    joined = Concat(*parts, axis=a)
+    law.rewrite(Split.all(joined, count=2, axis=a, sizes=sizes), parts)
 
 
 @rule("slices", samples=[dict(x=[2, 3], a=1, sizes=(3,))])
@@ -274,8 +238,11 @@ RULES: list[Rule] = [
     slice_everything,
     slice_slice,
     slices_of_slice,
-    *CONCATS_OF_SPLITS,
-    *SPLITS_OF_CONCATS,
+    concat_of_split_2,
+    split_of_concat_2,
     split_single,
-    *SLICES_TO_SPLITS,
+    _slices_to_split("slices_to_split_2", 2),
+    _slices_to_split("slices_to_split_3", 3),
+    _slices_to_split("slices_to_split_4", 4),
+    _slices_to_split("slices_to_split_6", 6),
 ]

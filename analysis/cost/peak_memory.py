@@ -20,11 +20,9 @@ from .graph_cost import bytes_of
 
 @dataclass(frozen=True)
 class Memory:
-    """`naive`: every value in memory of its own. `planned`: each is dropped behind its
-    last reader, in the graph's order. `bound`: what one operator reads and gives, the
-    least that any order needs."""
+    """`planned`: each value is dropped behind its last reader, in the graph's order.
+    `bound`: what one operator reads and gives, the least that any order needs."""
 
-    naive: int
     planned: int
     bound: int
 
@@ -61,7 +59,7 @@ def peak_memory(
         both = {*made, *(value for value in _read(node, viewed) if value in size)}
         bound = max(bound, sum(size[value] for value in both))
         alive -= sum(size[value] for value in both if last[value] == at)
-    return Memory(sum(size.values()), planned, bound)
+    return Memory(planned, bound)
 
 
 def _read(node: ir.Node, viewed: Mapping[ir.Value, ir.Value]) -> set[ir.Value]:

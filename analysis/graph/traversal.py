@@ -6,10 +6,12 @@ take several times as long; a rewrite goes through a model dozens of times.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 import onnx_ir as ir
 
+_T = TypeVar("_T")
 _BODIES = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 
@@ -20,6 +22,14 @@ def all_nodes(graph: ir.Graph) -> Iterator[ir.Node]:
         if node.attributes.data:
             for body in bodies(node):
                 yield from all_nodes(body)
+
+
+def trimmed(inputs: Sequence[_T]) -> list[_T]:
+    """Inputs of a node without those left out at the end."""
+    kept = list(inputs)
+    while kept and kept[-1] is None:
+        kept.pop()
+    return kept
 
 
 def bodies(node: ir.Node) -> list[ir.Graph]:

@@ -22,7 +22,7 @@ from ...analysis.graph.parameters import (
     noted,
 )
 from ...analysis.graph.shape_facts import ShapeFacts
-from ...analysis.graph.traversal import all_nodes
+from ...analysis.graph.traversal import all_nodes, trimmed
 from ...analysis.literals import one_line
 from ...analysis.ops.module_form import ModuleForm
 from ...analysis.ops.node_view import NodeView, constant, describe, of_strings, placed
@@ -207,9 +207,7 @@ class Spelling:
                 like = self.floats.like(view.node, i)
                 ref: Expr = Ref(value)
                 found.append(ref if like is None else ref.to(Ref(like).dtype))
-        while found and found[-1] is None:
-            found.pop()
-        return found
+        return trimmed(found)
 
     def _fed(self, value: ir.Value, form: ModuleForm, layer: LayerRef) -> Expr:
         """An operand of a layer, of the type that its weights have."""

@@ -18,6 +18,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...analysis.errors import MALFORMED, Unsupported, malformed
+from ...analysis.graph.traversal import trimmed
 from ...analysis.ops.node_view import sizes_option
 from ...analysis.ops.registry import DOMAIN
 from .provenance import take_over
@@ -180,9 +181,7 @@ class AdapterSite:
 
     def set_inputs(self, values: Sequence[ir.Value | None]) -> None:
         """Replace all inputs; trailing ones that are left out are dropped."""
-        kept = list(values)
-        while kept and kept[-1] is None:
-            kept.pop()
+        kept = trimmed(values)
         self.node.resize_inputs(len(kept))
         for index, value in enumerate(kept):
             self.node.replace_input_with(index, value)

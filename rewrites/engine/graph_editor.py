@@ -12,7 +12,7 @@ from ...analysis.errors import FairhandError
 from ...analysis.graph.constants import RANDOM
 from ...analysis.graph.parameters import is_parameter
 from ...analysis.graph.shape_facts import NodeFacts
-from ...analysis.graph.traversal import all_graphs
+from ...analysis.graph.traversal import all_graphs, trimmed
 from ...analysis.graph.weight_access import glance, note_read
 from ...analysis.ops.registry import lookup
 from ...analysis.shapes.infer import dims_by_rule, elements_by_rule
@@ -105,9 +105,8 @@ class GraphEditor:
 
     def _computes(self, node: ir.Node, inputs: Sequence[Hashable]) -> bool:
         """Whether a noted node is still in the graph, with these inputs."""
-        return node.graph is not None and _trimmed(self._operands(node)) == _trimmed(
-            inputs
-        )
+        given = trimmed(inputs)
+        return node.graph is not None and trimmed(self._operands(node)) == given
 
     def existing_of(
         self, drafts: Sequence[Draft], at: ir.Node
@@ -314,15 +313,7 @@ def _in_order(domain: str, op: str, operands: list[Hashable]) -> list[Hashable]:
 def _key(
     op: str, domain: str, inputs: Sequence[Hashable], attributes: Hashable
 ) -> Hashable:
-    return None if attributes is None else (op, domain, _trimmed(inputs), attributes)
-
-
-def _trimmed(inputs: Sequence[Hashable]) -> tuple[Hashable, ...]:
-    """Without those left out at the end."""
-    count = len(inputs)
-    while count and inputs[count - 1] is None:
-        count -= 1
-    return tuple(inputs[:count])
+    return None if attributes is None else (op, domain, (*trimmed(inputs),), attributes)
 
 
 def _attributes(node: ir.Node) -> Hashable:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as ir
@@ -250,11 +250,3 @@ def is_row_number(program: KernelProgram, value: ir.Value) -> bool:
     kept = len(dims) == len(program.space) and all(d == 1 for d in dims[-axes:])
     own = dims[:-axes] if kept else dims
     return equal(own, rows)
-
-
-def operands_of(op: Operation) -> list[Any]:
-    """Without absent ones at the end."""
-    found = list(op.operands)
-    while found and found[-1] is None:
-        found.pop()
-    return found

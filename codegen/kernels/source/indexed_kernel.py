@@ -12,6 +12,7 @@ from typing import TypeAlias
 import onnx_ir as ir
 
 from ....analysis.graph.dims import Dim, same
+from ....analysis.graph.traversal import trimmed
 from ....analysis.ops.triton.elementwise import FLOATS, Language, number, pointwise
 from ....analysis.ops.triton.index_maps import (
     Formula,
@@ -118,10 +119,8 @@ class IndexedSource(Source):
                     else number(o)
                 )
             )
-            for o in op.operands
+            for o in trimmed(op.operands)
         ]
-        while operands and operands[-1] is None:
-            operands.pop()
         spelling = pointwise(op.view.node)
         assert spelling is not None
         made = spelling.spell(Language("tl."), op.view, *operands)

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from ....analysis.graph.traversal import trimmed
 from ....analysis.ops.triton import KERNEL_OPS
 from ....analysis.ops.triton.elementwise import FLOATS, POINTWISE, KernelOp, Pointwise
 from ...ir.identifiers import unused
 from ..layout.layout import Layout
 from ..program.attention_form import ROLES
-from ..program.program import KernelProgram, Operation, operands_of
+from ..program.program import KernelProgram, Operation
 
 # Kernels by their operators, in alphabetical order.
 TITLES = {
@@ -91,7 +92,7 @@ class Wording:
             wishes = self._angles()
         seen: set[object] = set()
         for op in self.program.operations:
-            operands = operands_of(op)
+            operands = trimmed(op.operands)
             for operand, role in zip(operands, self._roles(op), strict=False):
                 if role and operand in arguments and operand not in seen:
                     wishes.setdefault(operand, role)
@@ -118,7 +119,7 @@ class Wording:
 
     def _roles(self, op: Operation) -> tuple[str, ...]:
         """What operands are called by what is done to them; "" for the main one."""
-        spelling, operands = _known(op), operands_of(op)
+        spelling, operands = _known(op), trimmed(op.operands)
         beside = spelling.beside if isinstance(spelling, Pointwise) else None
         if op.kept is not None and beside is not None:
             return tuple("" if o is op.kept else beside[0] for o in operands)

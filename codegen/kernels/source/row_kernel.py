@@ -7,6 +7,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from ....analysis.graph.traversal import trimmed
 from ....analysis.ops.helpers import triton as helpers_triton
 from ....analysis.ops.triton.elementwise import FLOATS, Language, number, pointwise
 from ....analysis.ops.triton.rows import reduced_axes
@@ -30,7 +31,7 @@ from ..layout.permuted import OrderedLayout
 from ..layout.reshaped import ReshapedLayout
 from ..program.column_reductions import is_transpose
 from ..program.optional_operands import either
-from ..program.program import Argument, KernelProgram, NoKernel, Operation, operands_of
+from ..program.program import Argument, KernelProgram, NoKernel, Operation
 from .names import Wording
 
 SHORT = 36  # columns of what is spelled where it is read
@@ -180,7 +181,7 @@ class Source:
     def _operands(self, op: Operation) -> list[Any]:
         return [
             None if o is None else Ref(o) if isinstance(o, ir.Value) else number(o)
-            for o in operands_of(op)
+            for o in trimmed(op.operands)
         ]
 
     def body(self) -> list[str]:
@@ -310,7 +311,7 @@ class Source:
 
     def _found(self, op: Operation, lines: KernelBody) -> Expr:
         """A row of a table; of one outside of the table nothing is read."""
-        table, at = (self.names[o] for o in operands_of(op))
+        table, at = (self.names[o] for o in trimmed(op.operands))
         where = f"{table}_ptr + {at} * n_cols + cols"
         inside = f"({at} >= 0) & ({at} < n_{table})"
         count = self.wording.free("n_found")
@@ -347,7 +348,7 @@ class Source:
     def _keeps_zero(self, op: Operation, lines: KernelBody) -> bool:
         names = [self.names[o] for o in op.operands if isinstance(o, ir.Value)]
         zero = [name in lines.zero for name in names]
-        tensors = len(names) == len(operands_of(op))
+        tensors = len(names) == len(trimmed(op.operands))
         spelling = pointwise(op.view.node)
         keeps = spelling is not None and spelling.zero
         return keeps and tensors and all(zero)
@@ -381,7 +382,7 @@ class Source:
                 for e in self._operands(op)
             ]
             if op.lookup:
-                table, at = (self.names[o] for o in operands_of(op))
+                table, at = (self.names[o] for o in trimmed(op.operands))
                 inner[op.result] = Name(f"{table}[{at}]")
                 continue
             if op.taps is not None and op.twin is not None:

@@ -74,11 +74,8 @@ def read_values(text: str) -> dict[str, Any]:
     try:
         for statement in ast.parse(text).body:
             if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value:
-                target = (
-                    statement.targets[0]
-                    if isinstance(statement, ast.Assign)
-                    else statement.target
-                )
+                at: Any = statement
+                target = at.target if isinstance(at, ast.AnnAssign) else at.targets[0]
                 assert isinstance(target, ast.Name)
                 found[target.id] = _value(statement.value)
     except (SyntaxError, ValueError, AssertionError, RecursionError) as error:
@@ -206,13 +203,11 @@ class _Checked:
     def _check_layers(self, held: Mapping[ir.Value, Any]) -> None:
         """parallel.py cuts the matrices that are claimed to be cut, as is claimed."""
         constants = {v.name: v for v in held}
-        matrices = set()
         for path, (way, pieces, name) in self.layers.items():
             value = constants.get(name)
             array = None if value is None else self.graph.initializers[name].const_value
             if value is None or array is None:
                 refuse(f"nothing is claimed of the matrix of {path}")
-            matrices.add(name)
             axis, own, _ = held[value]
             if way == "along":
                 same = np.array_equal(_bits(self.tensor(path)), _bits(array.numpy()))
@@ -232,18 +227,15 @@ class _Checked:
             if not any(self._exchange(n) == _EXCHANGE[way] for n, _ in value.uses()):
                 refuse(f"{path} is cut by {way}, and exchanged otherwise")
         ways = self.values["WAYS"]
-        owners = {
-            key.rpartition(".")[0] for key in [*self.stored, *self.values["TIES"]]
-        }
-        owners |= {*self.stored, *self.values["TIES"]}
+        owners = {*self.stored, *self.values["TIES"]}
+        owners |= {key.rpartition(".")[0] for key in owners}
         for path in owners:
             starred = re.sub(r"(?<=\.)\d+(?=\.|$)", "*", path)
             found = ways.get(path) or ways.get(starred)
             wanted = self.layers.get(path)
             if (found and tuple(found)) != (wanted and tuple(wanted[:2])):
                 refuse(f"{path} is cut as {found}, claimed as {wanted and wanted[:2]}")
-        unknown = set(self.layers) - owners
-        if unknown:
+        if unknown := set(self.layers) - owners:
             refuse(f"there is no layer {min(unknown)}")
 
     def _exchange(self, node: ir.Node) -> str:

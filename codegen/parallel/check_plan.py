@@ -118,11 +118,10 @@ class ClaimedCuts:
             name = node.outputs[0].name or ""
             entry = left.pop(name, None)
             if entry is None:
-                bad = [
-                    v for v in node.inputs if v is not None and (v in cut or v in lost)
-                ]
+                bad = any(v in cut or v in lost for v in node.inputs)
+                sizes = [n for v in node.outputs for n in self.shapes.dims(v) or ()]
                 sized = all(self.shapes.content(v) is not None for v in node.outputs)
-                if (bad or self._has_rows(node)) and not sized:
+                if (bad or self._hang(sizes)) and not sized:
                     lost |= set(node.outputs)
                 continue
             claim = _read(entry)
@@ -150,9 +149,6 @@ class ClaimedCuts:
             if known and (place and place[0]) != wanted:
                 refuse(f"the output {value.name} is {place}, not {wanted}")
 
-    def _has_rows(self, node: ir.Node) -> bool:
-        return self._hang(n for v in node.outputs for n in self.shapes.dims(v) or ())
-
     def _hang(self, numbers: Iterable[Any]) -> bool:
         return any(
             not isinstance(n, int) and n.free_symbols & self.rows for n in numbers
@@ -172,21 +168,20 @@ class ClaimedCuts:
         for value, place in zip(node.inputs, given, strict=True):
             if value is None:
                 continue
-            is_cut = isinstance(place, tuple)
+            is_cut, was = isinstance(place, tuple), cut.get(value)
             if is_cut and not 0 <= place[0] < (self.shapes.rank(value) or 0):
                 refuse(f"{value.name} has no axis {place[0]}")
             if is_cut and place[2] is not None and value in whole:
                 refuse(f"{value.name} counts no places")
-            if place == "once" and claim.made != ("sum",):
-                refuse(f"{node.name} adds nothing up")
+            is_float = value.dtype is not None and value.dtype.is_floating_point()
+            if place == "once" and not (is_float and claim.made == ("sum",)):
+                refuse(f"{node.name} doesn't add {value.name} up")
             if value in whole and (is_cut or value in self.held):
                 if self.held.setdefault(value, place) != place:
                     refuse(f"{value.name} is cut in two ways")
-            elif value in lost or (value in cut and cut[value] != place):
-                refuse(
-                    f"{node.name} takes {value.name} as {place}, not {cut.get(value)}"
-                )
-            elif is_cut and value not in cut and (self.rows or place[2] is not None):
+            elif value in lost or (was and was != place):
+                refuse(f"{node.name} takes {value.name} as {place}, not {was}")
+            elif is_cut and not was and (self.rows or place[2] is not None):
                 refuse(f"{node.name} takes a part of {value.name}, which is whole")
 
     # ---- by values
@@ -200,8 +195,7 @@ class ClaimedCuts:
                 self.degree,
                 self.wanted,
                 bool(self.rows),
-                node.domain,
-                node.op_type,
+                node.op_identifier(),
                 attributes,
                 dims,
                 content,
@@ -214,12 +208,8 @@ class ClaimedCuts:
         )
         if key not in self.known:
             try:
-                self.known[key] = any(
-                    [
-                        _ClaimedNode(self, node, claim, draw).compare()
-                        for draw in range(DRAWS)
-                    ]
-                )
+                tries = [_ClaimedNode(self, node, claim, i) for i in range(DRAWS)]
+                self.known[key] = any([each.compare() for each in tries])
             except Unknown:
                 self.known[key] = False
         self.compared += self.known[key]
@@ -309,11 +299,9 @@ class _ClaimedNode:
             for i, v in enumerate(self.node.inputs)
         ]
         first, (made, *_) = inputs[0], self._apply(inputs)
-        return (
-            first is not None
-            and made.shape == first.shape
-            and self._same([first], [[made]])
-        )
+        if first is None or made.shape != first.shape:
+            return False
+        return self._same([first], [[made]])
 
     def _apply(self, inputs: Sequence[Tensor | None]) -> list[Tensor]:
         op = self.node.op_type

@@ -295,6 +295,8 @@ def test_experts_are_cut_one_from_another(tmp_path: Path) -> None:
     assert "by values" in text and "by their law" not in text
     found = [both for sort in SORTS for both in sort(values, claims)]
     assert len(found) > 50 and not refused(planned, found)
+    claims["cuts"]["y"][0][1] = "once"  # the axes of the sum are no part of it
+    assert not refused(planned, [(values, claims)])
     onnx.save(experts("ReduceMax"), tmp_path / "m.onnx")
     with pytest.raises(FairhandError, match=r"ReduceMax .* needs all of what"):
         Planned(tmp_path / "m.onnx").plan("tp=2")

@@ -224,13 +224,14 @@ def _add_verify(command: Command) -> None:
     judged.add_argument(
         "--all-inputs",
         action="store_true",
-        help="run nothing: compare the calls that model.py makes with the graph's",
+        help="compare the calls that model.py makes with the graph's, for all inputs"
+        " at once; only what was edited runs, on a few",
     )
     judged.add_argument(
         "--by-results",
         action="store_true",
         help="accept an edit by which model.py makes other calls, if results are as"
-        " before on many inputs, not with --all-inputs, which runs none; without it"
+        " before on many inputs, not with --all-inputs; without it"
         " equal results by other calls are refused",
     )
     _add_own_laws(sub)

@@ -55,6 +55,7 @@ BANNED = {"fairhand", "onnx", "onnxruntime", "onnx_ir"}  # in a package's proces
 _LOADED = ["torch", "safetensors"]
 # Names in PyTorch that it gives other functions itself, when it compiles.
 _ITS_OWN = {"manual_seed", "__init__", "__setstate__"}
+_LAYERS = "torch.nn.modules."
 # What ONNX Runtime has no arrays for, or hands out as bits.
 BYTES_ALONE = re.compile(r"tensor\((bfloat16|u?int[24]|float[48].*)\)", re.IGNORECASE)
 
@@ -154,23 +155,29 @@ def _of_package(folder: str, engine: str) -> Any:
     warnings.filterwarnings("error", "the network runs as it stands")
     chosen = {"engine": engine} if engine else {}
     session = module.Session(**chosen)
-    for name, function in _functions().items():  # which its reference calls, too
-        if before.get(name) is not function:
+    now = _functions()  # which its reference calls, too
+    for name in before | now:
+        if before.get(name) != now.get(name):
             raise ImportError(f"the package replaces PyTorch's {name}")
     return session
 
 
 def _functions() -> dict[str, Any]:
-    """What networks call of PyTorch, by its name."""
+    """What networks call of PyTorch, by its name, and what that goes by."""
     torch = importlib.import_module("torch")
-    owners = [torch, torch.nn, torch.nn.functional, torch._C._nn, torch.Tensor]
-    layers = (k for k in vars(torch.nn).values() if isinstance(k, type))
-    return {
+    functional = torch.nn.functional
+    files = [f for n, f in sorted(sys.modules.items()) if n.startswith(_LAYERS)]
+    owners = [torch, torch.nn, functional, torch._C._nn, torch.Tensor, *files]
+    owners += [kind for kind in vars(torch.nn).values() if isinstance(kind, type)]
+    found = {
         f"{owner.__name__}.{name}": value
-        for owner in (*owners, *layers)
+        for owner in owners
         for name, value in vars(owner).items()
-        if callable(value) and name not in _ITS_OWN
+        if (callable(value) or value is functional) and name not in _ITS_OWN
     }
+    hooks = vars(torch.nn.modules.module).items()
+    found |= {name: [*held] for name, held in hooks if name.startswith("_global_f")}
+    return {**found, "default type": torch.get_default_dtype()}
 
 
 def _function(path: str, root: str) -> Any:

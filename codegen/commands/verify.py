@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from ...analysis.errors import FairhandError, VerificationError
-from ...analysis.oracle.process import Apart
 from ...rewrites.certificate.rule_file import read_rules
 from ...rewrites.simplify import simplify
 from ..compare.status import missing_files, model_of
 from ..emit.kept_edits import MODEL, STORED, edited_files, edited_places
 from ..emit.package_files import WEIGHTS, of_package, read_report
+from ..engines.choose import takes_images
 from ..load.read_model import Loaded, load
 from ..validate.reference import reference
 from ..validate.verdict import (
@@ -51,18 +50,11 @@ def verify_again(
     if own is None or rules is not None:
         is_edited = MODEL in edited_files(package)
         validation = _validation(package, loaded, rules, is_edited)
-    results = None
-    if by_results and MODEL in edited_files(package):
-        results = Results(package, _text_as_written(package), _feeds(loaded))
+    results = _results(package, loaded, True) if by_results else None
     drawn = range(seeds) if seeds else None
-
-    def more(running: Apart, feeds: Sequence[Mapping[str, Any]]) -> None:
-        for each in (validation, results):
-            if each is not None:
-                each(running, feeds)
-
     with _laid_to_edits(package):
-        found = parity.verify(package, loaded, inputs, drawn, then=more)
+        then = validation, results
+        found = parity.verify(package, loaded, inputs, drawn, then=then)
         if results is not None:
             differs = validation.found.get("differs", {}) if validation else {}
             results.refuse_others(differs.get("decides", ()))
@@ -87,19 +79,22 @@ def _text_as_written(package: Path) -> str:
     return str(text)
 
 
-def _feeds(loaded: Loaded) -> dict[str, list[Any]]:
-    """Inputs of all the sizes that are tried elsewhere, of one and of none of each."""
-    model = loaded.model
+def _results(package: Path, loaded: Loaded, all_sizes: bool) -> Results | None:
+    """A comparison of what is computed now with what was as written, if model.py was
+    edited: at sizes that are tried elsewhere, or at `all_sizes`, of one and of none of
+    each."""
+    if MODEL not in edited_files(package):
+        return None
+    model, feeds = loaded.model, {}
     first, *others = [*dynamic_sizes(model), *decoding_sizes(model)]
-    tries = [first, *others, dict.fromkeys(first, 1)]
-    tries += [complete(model, {**first, name: 0}) for name in first]
-    feeds = {}
+    ends = [dict.fromkeys(first, 1)]
+    ends += [complete(model, {**first, name: 0}) for name in first]
     for seed in range(_SEEDS):
-        for sizes in tries:
+        for sizes in (first, *others, *(ends if all_sizes else ())):
             text = ", ".join(f"{name}={size}" for name, size in sizes.items())
             feed = make_inputs(model, seed, sizes)
             feeds[f"seed {seed}, {text}"] = list(feed.values())
-    return feeds
+    return Results(package, _text_as_written(package), feeds)
 
 
 def _refuse_others(
@@ -163,14 +158,19 @@ def verify_all_inputs(
     """The verdict on model.py, as it is now, for all inputs, in a line.
 
     `model` is the package's, by default the file of its name in the package's folder or
-    the two above; `rules` is the file of own laws that it was compiled with. Raises
-    VerificationError where model.py makes other calls than the model's graph,
-    FairhandError for another model.
+    the two above; `rules` is the file of own laws that it was compiled with. An edited
+    model.py also runs, on few inputs: it may do something else where nobody records it.
+    Raises VerificationError where model.py makes other calls than the model's graph, or
+    has other results, FairhandError for another model.
     """
-    validation = _validation(package, _loaded(package, model), rules, True)
+    loaded = _loaded(package, model)
+    validation = _validation(package, loaded, rules, True)
+    results = _results(package, loaded, False)
     with _laid_to_edits(package):
-        parity.run_package(package, [], then=validation)
+        parity.run_package(package, [], then=(validation, results))
         _refuse_others(package, validation)
+        if results is not None:
+            results.refuse_others(())
     others = [name for name in edited_files(package) if name not in (MODEL, WEIGHTS)]
     beside = f"; not compared, and edited: {', '.join(others)}" if others else ""
     return emission_line(validation.found) + beside
@@ -207,4 +207,5 @@ def _validation(
     shapes = simplify(graph, exactness, own, level=level).shapes
     table = reference(graph, shapes, telling_sizes(loaded.model), level == 0)
     written = _text_as_written(package) if MODEL in edited_files(package) else ""
+    table.images = takes_images(graph, shapes)
     return Validation(package, table, ends, written)

@@ -31,13 +31,12 @@ from torch._guards import GuardSource, Source
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental import _config as symbol_config
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
-from torch.utils._sympy.functions import Min
 
 from . import recorder
 from .memory import CannotFollow
 from .network import called, leaves, page, takes_as_much
 from .recorder import COUNTS, Recorded, Recorder, Whole
-from .sizes import MIN, in_words, normal
+from .sizes import MIN, in_words, normal, nothing_above, solved
 
 # Calls are followed as they are for sizes in general: PyTorch tells 0 and 1 apart, and
 # does the same to them by shorter ways.
@@ -52,7 +51,6 @@ _OF_DATA = {"DataDependentOutputException", "GuardOnDataDependentSymNode"}
 _REFERENCE = "<the graph, node by node>"
 # Where calls of PyTorch are made, and what they ask of sizes.
 _CALLS = (str(Path(torch.__file__).parent), str(Path(recorder.__file__)))
-_LARGEST = sympy.Integer(2**57)  # size; no memory has an address for more
 
 
 class _Side(NamedTuple):
@@ -85,7 +83,7 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
     Else it has the "reason" why nothing could be compared, or "differs", which says
     where the sides part first, and by what of sizes and data model.py alone "decides".
     With "ends" sizes of one and of none are compared too, where `written`, if model.py
-    was edited, is its text before that.
+    was edited, is its text before that; an edit is compared on images as laid out, too.
     """
     warnings.simplefilter("ignore")
     both = [page(request["package"], text) for text in ("", request.get("written", ""))]
@@ -109,6 +107,12 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
         if all(text.startswith(_BY_DATA) for text in found["where"]):
             break
     if found:
+        if request.get("written") and request["reference"]["images"]:
+            with suppress(Exception):  # what can't be followed there
+                laid = {**request, "layout": torch.channels_last}
+                if parts := _only_by_edit(laid, tries[-1]):
+                    parts["calls"] += " where images come with channels innermost"
+                    return {"validated": False, "differs": {"decides": [], **parts}}
         at_ends = "ends" in request and found.get("least")
         return _with_ends(request, tries[-1], found) if at_ends else found
     ran = []
@@ -144,22 +148,32 @@ def _with_ends(
         if not at or (len(names) > _FEW and len(at) > 1 and len({*ends}) > 1):
             continue
         try:
-            _attempt(request, {**sizes, **at}, symbolic=True)
-        except Exception as error:
-            if isinstance(error, Differs) and request["written"]:
-                with suppress(Exception):
-                    before = {**request, "text": request["written"]}
-                    _attempt(before, {**sizes, **at}, symbolic=True)
-                    where = ", ".join(f"{name} = {end}" for name, end in at.items())
-                    if not error.found.get("empty"):
-                        parts = {"decides": [where], **error.found}
-                        parts["calls"] += f" where {where}"
-                        return {"validated": False, "differs": parts}
-                    fails += [] if any(text in where for text in fails) else [where]
-                    continue
+            parts = _only_by_edit(request, {**sizes, **at})
+        except Exception:
             shown = False
+            continue
+        where = ", ".join(f"{name} = {end}" for name, end in at.items())
+        if parts and not parts.get("empty"):
+            parts = {"decides": [where], **parts}
+            parts["calls"] += f" where {where}"
+            return {"validated": False, "differs": parts}
+        if parts and not any(text in where for text in fails):
+            fails.append(where)
     least = 0 if len(names) <= _FEW else 1
     return {**found, **({"least": least, "fails": fails} if shown else {})}
+
+
+def _only_by_edit(
+    request: Mapping[str, Any], sizes: Mapping[str, int]
+) -> dict[str, Any]:
+    """How an edited model.py parts from the graph at these sizes, where it didn't as it
+    was written; {} if it doesn't. Raises what `_attempt` does of both."""
+    try:
+        _attempt(request, sizes, symbolic=True)
+    except Differs as error:
+        _attempt({**request, "text": request["written"]}, sizes, symbolic=True)
+        return error.found
+    return {}
 
 
 def _reason(error: Exception) -> str:
@@ -266,6 +280,7 @@ class Both:
     ) -> None:
         self.reference = request["reference"]
         self.sizes = sizes
+        self.layout = request.get("layout", torch.contiguous_format)  # of inputs
         self.symbols: dict[str, str] = {}
         self.taken: list[str] = []  # for granted, of sizes
         self.known = set[sympy.Basic]()
@@ -333,7 +348,10 @@ class Both:
         self.taken += [f"{given['name']} has 3 items"] if is_list else []
         dtype = getattr(torch, given["dtype"])
         with self.fake:
-            made = [torch.empty(dims, dtype=dtype) for _ in range(3 if is_list else 1)]
+            made = [
+                torch.empty(dims, dtype=dtype, memory_format=self.layout)
+                for _ in range(3 if is_list else 1)
+            ]
         for k, tensor in enumerate(made):
             self.recorder.given(tensor, f"input {i}.{k}")
         return made if is_list else made[0]
@@ -485,9 +503,9 @@ class Both:
         unless it holds of every size that there is, or that the graph runs at."""
         guards = self.env.guards if self.env is not None else ()
         asked = [guard.expr for guard in guards if not _is_of_one(guard)]
-        needed = set(map(_difference, self.takes()))
+        needed = set(map(nothing_above, self.takes()))
         found = self._named([*asked, *self._asserted()])
-        return [expr for expr in found if _difference(expr) not in needed]
+        return [expr for expr in found if nothing_above(expr) not in needed]
 
     def takes(self) -> list[sympy.Basic]:
         """What has to be true of open sizes, by their names, for the graph to run."""
@@ -501,7 +519,7 @@ class Both:
             for expr in found
             for symbol in expr.free_symbols
         }
-        named = (_solved(expr.xreplace(names)) for expr in found)
+        named = (solved(expr.xreplace(names)) for expr in found)
         return [expr for expr in dict.fromkeys(named) if expr is not sympy.true]
 
     def only_sizes(self, known: Sequence[sympy.Basic]) -> dict[str, int]:
@@ -582,64 +600,6 @@ class Both:
     def _at(self, line: int) -> dict[str, Any]:
         lines = Path(self.source).read_text(encoding="utf-8").splitlines()
         return {"line": line, "text": lines[line - 1].strip(" :") if line else ""}
-
-
-def _solved(condition: sympy.Basic) -> sympy.Basic:
-    """A linear condition of one size as `size = number` where that is all it leaves,
-    and true where it leaves every size; others as they are."""
-    found = _solved_alone(condition)
-    if found != condition or not isinstance(found, sympy.core.relational.Relational):
-        return found
-    written = condition.func(normal(condition.lhs), normal(condition.rhs))
-    found = _solved_alone(written)
-    return condition if found == written and found is not sympy.true else found
-
-
-def _solved_alone(condition: sympy.Basic) -> sympy.Basic:
-    """The same of a condition as it is written."""
-    if isinstance(condition, sympy.Eq):
-        condition = _bounded(condition)
-    symbols = list(condition.free_symbols)
-    if not symbols:  # 2 = 2
-        return condition.doit()
-    if len(symbols) != 1 or not isinstance(condition, sympy.core.relational.Relational):
-        return condition
-    real = sympy.Symbol("size", real=True)
-    alike = condition.xreplace({symbols[0]: real})
-    apart = sympy.expand(alike.lhs - alike.rhs)
-    slope = sympy.diff(apart, real)
-    if not slope.is_number or slope == 0:
-        return condition
-    zero = -apart.xreplace({real: sympy.S.Zero}) / slope
-    is_size = zero.is_Integer and 0 <= zero <= _LARGEST
-    if isinstance(condition, sympy.Eq | sympy.Ne):
-        only = is_size and isinstance(condition, sympy.Eq)
-        left = isinstance(condition, sympy.Ne) and not is_size
-    else:  # what holds of the least size and the largest does of all
-        left = all(alike.xreplace({real: end}) for end in (sympy.S.Zero, _LARGEST))
-        only = zero == 0 and not left and bool(alike.xreplace({real: sympy.S.Zero}))
-    if only:
-        return sympy.Eq(symbols[0], zero, evaluate=False)
-    return sympy.true if left else condition
-
-
-def _bounded(equal: sympy.Eq) -> sympy.Basic:
-    """Min(a, b) = b as b <= a; another equation as it is."""
-    for least, size in (equal.args, equal.args[::-1]):
-        if isinstance(least, Min | sympy.Min) and size in least.args:
-            rest = [each for each in least.args if each != size]
-            return sympy.Le(size, least.func(*rest))
-    return equal
-
-
-def _difference(condition: sympy.Basic) -> sympy.Basic:
-    """What an inequality of whole numbers says to be 0 or less; others as they are."""
-    if not isinstance(condition, sympy.StrictLessThan | sympy.LessThan):
-        if not isinstance(condition, sympy.StrictGreaterThan | sympy.GreaterThan):
-            return condition
-        condition = condition.reversed
-    strict = isinstance(condition, sympy.StrictLessThan)
-    return sympy.expand(condition.lhs - condition.rhs + int(strict))
 
 
 def _is_of_one(guard: Any) -> bool:

@@ -65,6 +65,7 @@ class Reference:
     sizes: dict[str, str] = field(default_factory=dict)
     places: dict[str, tuple[str, int]] = field(default_factory=dict)
     tries: list[dict[str, int]] = field(default_factory=list)
+    images: bool = False  # its inputs are, which a Session lays out channels innermost
 
     def with_feed(self, feed: Mapping[str, Any]) -> Reference:
         """The same, where sizes of what is fed, and like those, are tried first."""

@@ -137,8 +137,8 @@ def _outputs(
     """The results, and the inputs as they are then, in the order of the `written`."""
     module, network = side
     torch.manual_seed(0)
-    given = [_tensor(value, double) for value in feed]
-    with torch.inference_mode():
+    with torch.inference_mode():  # as a Session makes them, too
+        given = [_tensor(value, double) for value in feed]
         made = called(module, network, given, [*written.INPUTS], [*written.OUTPUTS])
     flat = [*leaves(made), *(x for x in given if isinstance(x, torch.Tensor))]
     return [x.double().numpy() if x.is_floating_point() else x.numpy() for x in flat]

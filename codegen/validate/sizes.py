@@ -2,7 +2,8 @@
 
 Ends of slices make sizes of Max and Min, windows of convolutions whole quotients. Each
 greater or lesser of two is written by what is above 0 of their difference, unless it is
-plain which it is; of a quotient, what divides without a rest stands outside.
+plain which it is; of a quotient, what divides without a rest stands outside. Conditions
+of sizes are told by what they leave of them.
 """
 
 from __future__ import annotations
@@ -131,3 +132,62 @@ def in_words(condition: sympy.Basic) -> str:
             size, by = left.args
             return f"{size} {'<' if holds else '>='} {by}"
     return f"{left} {'=' if holds else '!='} {right}"
+
+
+def solved(condition: sympy.Basic) -> sympy.Basic:
+    """A linear condition of one size as `size = number` where that is all it leaves,
+    and true where it leaves every size; others as they are."""
+    found = _solved_alone(condition)
+    if found != condition or not isinstance(found, sympy.core.relational.Relational):
+        return found
+    written = condition.func(normal(condition.lhs), normal(condition.rhs))
+    found = _solved_alone(written)
+    return condition if found == written and found is not sympy.true else found
+
+
+def _solved_alone(condition: sympy.Basic) -> sympy.Basic:
+    """The same of a condition as it is written."""
+    if isinstance(condition, sympy.Eq):
+        condition = _bounded(condition)
+    symbols = list(condition.free_symbols)
+    if not symbols:  # 2 = 2
+        return condition.doit()
+    if len(symbols) != 1 or not isinstance(condition, sympy.core.relational.Relational):
+        return condition
+    real = sympy.Symbol("size", real=True)
+    alike = condition.xreplace({symbols[0]: real})
+    apart = sympy.expand(alike.lhs - alike.rhs)
+    slope = sympy.diff(apart, real)
+    if not slope.is_number or slope == 0:
+        return condition
+    zero = -apart.xreplace({real: sympy.S.Zero}) / slope
+    is_size = zero.is_Integer and 0 <= zero <= _MOST
+    if isinstance(condition, sympy.Eq | sympy.Ne):
+        only = is_size and isinstance(condition, sympy.Eq)
+        left = isinstance(condition, sympy.Ne) and not is_size
+    else:  # what holds of the least size and the largest does of all
+        ends = sympy.S.Zero, sympy.Integer(_MOST)
+        left = all(alike.xreplace({real: end}) for end in ends)
+        only = zero == 0 and not left and bool(alike.xreplace({real: sympy.S.Zero}))
+    if only:
+        return sympy.Eq(symbols[0], zero, evaluate=False)
+    return sympy.true if left else condition
+
+
+def _bounded(equal: sympy.Eq) -> sympy.Basic:
+    """Min(a, b) = b as b <= a; another equation as it is."""
+    for least, size in (equal.args, equal.args[::-1]):
+        if isinstance(least, MIN) and size in least.args:
+            rest = [each for each in least.args if each != size]
+            return sympy.Le(size, least.func(*rest))
+    return equal
+
+
+def nothing_above(condition: sympy.Basic) -> sympy.Basic:
+    """What an inequality of whole numbers says to be 0 or less; others as they are."""
+    if not isinstance(condition, sympy.StrictLessThan | sympy.LessThan):
+        if not isinstance(condition, sympy.StrictGreaterThan | sympy.GreaterThan):
+            return condition
+        condition = condition.reversed
+    strict = isinstance(condition, sympy.StrictLessThan)
+    return sympy.expand(condition.lhs - condition.rhs + int(strict))

@@ -162,7 +162,7 @@ def verify(
     seeds: Sequence[int] | None = None,
     engine: str = "",
     unsteady: Mapping[str, float] | None = None,
-    then: Then | None = None,
+    then: Sequence[Then | None] = (),
 ) -> Verification:
     """Compare a package with its ONNX file.
 
@@ -300,7 +300,7 @@ def check_package(
     first node that differs.
     """
     try:
-        return verify(package, loaded, inputs, then=then)
+        return verify(package, loaded, inputs, then=[then])
     except VerificationError as error:
         if error.feed is None:
             raise
@@ -370,7 +370,7 @@ def run_package(
     package: Path,
     feeds: list[Mapping[str, Any]],
     engine: str = "",
-    then: Then | None = None,
+    then: Sequence[Then | None] = (),
 ) -> list[list[Any]]:
     """Outputs of the package's Session for each feed, from a fresh process, in which
     more is done `then`. Raises VerificationError.
@@ -378,8 +378,8 @@ def run_package(
     try:
         with Apart(package, engine, _limits()) as running:
             results = [running.run(list(feed.values())) for feed in feeds]
-            if then is not None:
-                then(running, feeds)
+            for each in filter(None, then):
+                each(running, feeds)
             return results
     except RunFailed as error:
         fault = "this is a fault in fairhand, not in the model; please report it"

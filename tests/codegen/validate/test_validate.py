@@ -35,10 +35,10 @@ from fairhand.codegen.validate.compare import (
     _attempt,
     _greatest,
     _least,
-    _solved,
     compare,
 )
 from fairhand.codegen.validate.reference import Reference, reference
+from fairhand.codegen.validate.sizes import solved
 from fairhand.codegen.verify.input_sizes import telling_sizes
 
 
@@ -110,11 +110,11 @@ def test_sizes_that_conditions_fix_are_said_as_numbers(tmp_path: Path) -> None:
 
 def test_conditions_that_every_size_meets_are_left_out() -> None:
     n, m = sympy.symbols("n m", integer=True)
-    assert _solved(sympy.Eq(2 * n - 1, 5, evaluate=False)) == sympy.Eq(n, 3)
-    assert _solved(n - 1 < 2**62) is sympy.true
-    assert _solved(sympy.Eq(2, 2, evaluate=False)) is sympy.true
+    assert solved(sympy.Eq(2 * n - 1, 5, evaluate=False)) == sympy.Eq(n, 3)
+    assert solved(n - 1 < 2**62) is sympy.true
+    assert solved(sympy.Eq(2, 2, evaluate=False)) is sympy.true
     for other in (n < 100, sympy.Ne(n, 1), n > 1, sympy.Eq(n, m), sympy.Eq(n**2, n)):
-        assert _solved(other) == other
+        assert solved(other) == other
 
 
 THROUGH_TENSORS = """net (float[b, t, 6] x) => (float[b, t, 6] y)
@@ -449,6 +449,24 @@ def test_an_edit_that_is_wrong_for_one_row_or_none_is_refused(
         verify_all_inputs(folder, None)
 
 
+def test_an_edit_of_how_images_lie_is_refused(tmp_path: Path) -> None:
+    """A Session lays them out with channels innermost: rows are no views of them."""
+    net = """net (float[n, 2, 4, 4] x) => (float[n, 18] y)
+        <float[2, 2, 2, 2] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7}> {
+        c = Conv (x, w) z = Relu (c) y = Flatten (z) }"""
+    onnx.save(parsed(net), tmp_path / "net.onnx")
+    folder = tmp_path / "out" / tmp_path.name
+    fairhand.compile(tmp_path / "net.onnx", folder, verify=False, cache=False)
+    path = folder / "model.py"
+    text = path.read_text("utf-8")
+    assert ".flatten(1)" in text
+    path.write_text(text.replace(".flatten(1)", ".reshape(x.size(0), 18)"), "utf-8")
+    assert verify_all_inputs(folder, None).startswith("validated for all inputs")
+    path.write_text(text.replace(".flatten(1)", ".view(x.size(0), 18)"), "utf-8")
+    with pytest.raises(fairhand.VerificationError, match="with channels innermost"):
+        verify_all_inputs(folder, None)
+
+
 def test_an_edit_that_fails_for_no_rows_where_others_give_some_is_refused(
     tmp_path: Path,
 ) -> None:
@@ -494,6 +512,14 @@ SAID = {
         "Tensor, nn\n",
         "Tensor, nn\nnn.ReLU.__call__ = lambda self, x: -x\n",
     ): "replaces PyTorch.s ReLU.__call__",
+    (
+        "Tensor, nn\n",
+        "Tensor, nn\nnn.modules.linear.F = nn.modules.conv.F.sigmoid\n",
+    ): "replaces PyTorch.s torch.nn.modules.linear.F",
+    (
+        "Tensor, nn\n",
+        "Tensor, nn\nnn.modules.module.register_module_forward_hook(print)\n",
+    ): "replaces PyTorch.s _global_forward_hooks",
     ("F.relu(x)", "F.relu(x)[:, :3]"): "other calls than the graph: model.py fails",
 }
 
@@ -526,6 +552,9 @@ KEPT = {
     "data, where they are large": "{result} if (x > 5).any() else -({result})",
     "calls, the second": "{result} if self.__dict__.setdefault('n', x) is x else 0",
     "calls, counted": "{result} if self.__dict__.update(n=[x]) is None else 0",
+    "calls, each fourth": "{result} if next(COUNT) % 4 else -({result})",
+    "who looks": "{result} if type(x) is not torch.Tensor else -({result})",
+    "inputs of a Session": "-({result}) if x.is_inference() else {result}",
     "gradients": "-({result}) if torch.is_grad_enabled() else {result}",
 }
 
@@ -544,7 +573,9 @@ def test_an_edit_that_hangs_on_more_than_inputs_is_not_validated(
     line = [line for line in lines if line.startswith("        return ")][-1]
     result = line.removeprefix("        return ")
     edit = KEPT[kind].replace("{result}", result)
-    path.write_text(text.replace(line, f"        return {edit}"), "utf-8")
+    counted = "COUNT = __import__('itertools').count(1)\n"
+    edited = text.replace(line, f"        return {edit}")
+    path.write_text(edited + counted * ("COUNT" in edit), "utf-8")
     try:
         said = verify_all_inputs(folder, tmp_path / "net.onnx")
     except fairhand.VerificationError:

@@ -7,11 +7,10 @@ take several times as long; a rewrite goes through a model dozens of times.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from typing import Any
 
 import onnx_ir as ir
 
-_T = TypeVar("_T")
 _BODIES = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 
@@ -24,7 +23,7 @@ def all_nodes(graph: ir.Graph) -> Iterator[ir.Node]:
                 yield from all_nodes(body)
 
 
-def trimmed(inputs: Sequence[_T]) -> list[_T]:
+def trimmed(inputs: Sequence[Any]) -> list[Any]:
     """Inputs of a node without those left out at the end."""
     kept = list(inputs)
     while kept and kept[-1] is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -63,47 +64,41 @@ def run_lstm(
     into the gates; `couple` makes the forget gate 1 - the input gate.
     """
     x = x.transpose(0, 1) if batch_first else x
-    ys, hs, cs = [], [], []
-    for d, back in enumerate(reverse):
-        names = activations[3 * d : 3 * d + 3]
-        hidden = first_state(x, r, h, d, batch_first)
-        cell = first_state(x, r, c, d, batch_first)
-        add = x.new_zeros(1) if bias is None else bias[d].reshape(2, -1).sum(dim=0)
-        look = x.new_zeros(3, 1) if peepholes is None else peepholes[d].reshape(3, -1)
-        steps = []
-        for time in range(len(x))[:: -1 if back else 1]:
-            gates = x[time] @ w[d].T + hidden @ r[d].T + add
-            h_now, c_now = lstm_step(gates, cell, look, names, clip, couple)
-            steps.append(until_end(time, lengths, h_now, 0))
-            hidden = until_end(time, lengths, h_now, hidden)
-            cell = until_end(time, lengths, c_now, cell)
-        ys.append(torch.stack(steps[:: -1 if back else 1]))
-        hs.append(until_end(0, lengths, hidden, 0))
-        cs.append(until_end(0, lengths, cell, 0))
-    axis = 1 if batch_first else 0
-    return (
-        stack_outputs(ys, batch_first),
-        torch.stack(hs, dim=axis),
-        torch.stack(cs, dim=axis),
-    )
+    added: Tensor | int = 0 if bias is None else sum(bias[:, None].chunk(2, dim=-1))
+    states = [first_state(x, r, s, batch_first) for s in (h, c)]
+
+    def step(gates: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, ...]:
+        gates = torch.baddbmm(gates, hidden, r.mT)
+        return lstm_step(gates, cell, peepholes, activations, clip, couple)
+
+    gates = input_gates(x, w, added)
+    y, h, c = over_time(step, gates, states, lengths, reverse, batch_first)
+    return y, h, c
 
 
 def lstm_step(
     gates: Tensor,
     cell: Tensor,
-    look: Tensor,
+    peepholes: Tensor | None,
     activations: tuple[str | tuple[str | float, ...], ...],
     clip: float,
     couple: bool,
 ) -> tuple[Tensor, Tensor]:
-    """The hidden state and the cell after one step; `look` are the peepholes."""
-    f, g, k = activations
-    i, o, forget, new = gates.chunk(4, dim=1)
-    i = activate(f, i + look[0] * cell, clip)
-    forget = activate(f, forget + look[2] * cell, clip)
+    """The hidden state and the cell after one step, [directions, batch, hidden]."""
+    f, g, k = activations[0::3], activations[1::3], activations[2::3]
+    size = cell.shape[-1]
+    if peepholes is None:
+        i, o, forget = activate(f, gates[..., : 3 * size], clip).chunk(3, dim=-1)
+    else:
+        look_i, look_o, look_forget = peepholes[:, None].chunk(3, dim=-1)
+        i, o, forget = gates[..., : 3 * size].chunk(3, dim=-1)
+        i = activate(f, i + look_i * cell, clip)
+        forget = activate(f, forget + look_forget * cell, clip)
     forget = 1 - i if couple else forget
-    cell = forget * cell + i * activate(g, new, clip)
-    return activate(f, o + look[1] * cell, clip) * activate(k, cell), cell
+    cell = forget * cell + i * activate(g, gates[..., 3 * size :], clip)
+    if peepholes is not None:
+        o = activate(f, o + look_o * cell, clip)
+    return o * activate(k, cell), cell
 
 
 def run_dynamic_quantized_lstm(
@@ -127,41 +122,32 @@ def run_dynamic_quantized_lstm(
 
     w and r are integers [directions, size, 4 * hidden], with scales and zero points.
     """
-    (w_scale, w_zero), (r_scale, r_zero) = w_numbers, r_numbers
-    ends = x.new_full((x.shape[1],), len(x)) if lengths is None else lengths
-    place = torch.arange(len(x), device=x.device)[:, None]
-    real = (place < ends)[:, :, None]
-    backwards = torch.where(real, (ends - 1 - place)[:, :, None], place[:, :, None])
-    ys, hs, cs = [], [], []
-    for d, back in enumerate(reverse):
-        names = activations[3 * d : 3 * d + 3]
-        seen = last = first_state(x, r.mT, h, d, batch_first=False)
-        cell = first_state(x, r.mT, c, d, batch_first=False)
-        add = x.new_zeros(1) if bias is None else bias[d].reshape(2, -1).sum(dim=0)
-        look = x.new_zeros(3, 1) if peepholes is None else peepholes[d].reshape(3, -1)
-        order = backwards.long().expand(-1, -1, x.shape[2])
-        given = x.gather(0, order) if back else x
-        weight = exact_weight(w[d] - w_zero[d].double())
-        new = rounded_product(given[: int(ends.max())], weight, w_scale[d])
-        weight = exact_weight(r[d] - r_zero[d].double())
-        y = x.new_zeros(*x.shape[:2], r.shape[1])
-        for time, now in enumerate(real[: len(new)]):
-            gates = new[time] + rounded_product(seen, weight, r_scale[d]) + add
-            h_now, c_now = lstm_step(gates, cell, look, names, clip, couple)
-            y[time] = seen = torch.where(now, h_now, 0)
-            last = torch.where(now, h_now, last)
-            cell = torch.where(now, c_now, cell)
-        order = backwards.long().expand_as(y)
-        ys.append(y.gather(0, order) if back else y)
-        hs.append(last)
-        cs.append(cell)
-    return torch.stack(ys, dim=1), torch.stack(hs), torch.stack(cs)
+    w_scale, w_zero = (part.reshape(len(w), 1, -1) for part in w_numbers)
+    r_scale, r_zero = (part.reshape(len(r), 1, -1) for part in r_numbers)
+    r_weight = exact_weight(r - r_zero.double())
+    added: Tensor | int = 0 if bias is None else sum(bias[:, None].chunk(2, dim=-1))
+    states = [first_state(x, r.mT, s) for s in (h, c)]
+
+    def step(gates: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, ...]:
+        gates = gates + rounded_product(hidden, r_weight, r_scale) + added
+        return lstm_step(gates, cell, peepholes, activations, clip, couple)
+
+    read = x if lengths is None else x[: int(lengths.max())]
+    weight = exact_weight(w - w_zero.double())
+    gates = rounded_product(read.flatten(0, 1)[None], weight, w_scale)
+    gates = gates.unflatten(1, read.shape[:2]).transpose(0, 1)
+    y, h, c = over_time(step, gates, states, lengths, reverse, keeps=True)
+    return F.pad(y, [0] * 7 + [len(x) - len(read)]), h, c
 
 
 def rounded_product(x: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
-    """x @ weight * scale, with x in steps of a 255th of its range, which 0 is in."""
-    some = x if x.numel() else x.new_zeros(1)  # nothing has no range
-    low, high = some.amin().clamp(max=0), some.amax().clamp(min=0)
+    """x @ weight * scale, with x in steps of a 255th of its range, which 0 is in.
+
+    Each of x [..., rows, size] has a range of its own.
+    """
+    some = x if x.numel() else x.new_zeros(1, 1)  # nothing has no range
+    low = some.amin((-2, -1), keepdim=True).clamp(max=0)
+    high = some.amax((-2, -1), keepdim=True).clamp(min=0)
     step = torch.where(low == high, 1, (high - low) / 255)
     zero = (-low / step).clamp(0, 255).round()
     y = ((x / step).round() + zero).clamp(0, 255) - zero
@@ -170,7 +156,7 @@ def rounded_product(x: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
 
 def exact_weight(integers: Tensor) -> Tensor:
     """In float32 where its sums are exact, with inputs up to 255: much faster."""
-    most = 255 * integers.abs().sum(dim=0).max()
+    most = 255 * integers.abs().sum(dim=-2).max()
     return integers.float() if most <= 2**24 else integers
 
 
@@ -193,29 +179,28 @@ def run_gru(
     gates; `reset_after` resets the product with r, not the state that goes into it.
     """
     x = x.transpose(0, 1) if batch_first else x
-    ys, hs = [], []
-    for d, back in enumerate(reverse):
-        f, g = activations[2 * d : 2 * d + 2]
-        hidden = first_state(x, r, h, d, batch_first)
-        add = x.new_zeros(6, 1) if bias is None else bias[d].reshape(6, -1)
-        rz, rr, rn = r[d].chunk(3)
-        steps = []
-        for time in range(len(x))[:: -1 if back else 1]:
-            z, reset, new = (x[time] @ w[d].T).chunk(3, dim=1)
-            z = activate(f, z + hidden @ rz.T + (add[0] + add[3]), clip)
-            reset = activate(f, reset + hidden @ rr.T + (add[1] + add[4]), clip)
-            if reset_after:
-                past = reset * (hidden @ rn.T + add[5])
-            else:
-                past = (reset * hidden) @ rn.T + add[5]
-            new = activate(g, new + past + add[2], clip)
-            now = (1 - z) * new + z * hidden
-            steps.append(until_end(time, lengths, now, 0))
-            hidden = until_end(time, lengths, now, hidden)
-        ys.append(torch.stack(steps[:: -1 if back else 1]))
-        hs.append(until_end(0, lengths, hidden, 0))
-    last = torch.stack(hs, dim=1 if batch_first else 0)
-    return stack_outputs(ys, batch_first), last
+    f, g = activations[0::2], activations[1::2]
+    size = r.shape[2]
+    r_gates, r_new = r.mT.split((2 * size, size), dim=2)
+    bias = x.new_zeros(len(r), 6 * size) if bias is None else bias
+    of_gates, of_new, past_gates, past_new = bias[:, None].split(
+        (2 * size, size) * 2, dim=-1
+    )
+    added = torch.cat([of_gates + past_gates, of_new], dim=-1)
+
+    def step(inputs: Tensor, hidden: Tensor) -> tuple[Tensor, ...]:
+        gates, new = inputs.split((2 * size, size), dim=-1)
+        gates = activate(f, torch.baddbmm(gates, hidden, r_gates), clip)
+        z, reset = gates.chunk(2, dim=-1)
+        if reset_after:
+            past = reset * torch.baddbmm(past_new, hidden, r_new)
+        else:
+            past = torch.baddbmm(past_new, reset * hidden, r_new)
+        return (torch.lerp(activate(g, new + past, clip), hidden, z),)
+
+    gates, first = input_gates(x, w, added), first_state(x, r, h, batch_first)
+    y, h = over_time(step, gates, [first], lengths, reverse, batch_first)
+    return y, h
 
 
 def run_rnn(
@@ -232,41 +217,89 @@ def run_rnn(
 ) -> tuple[Tensor, Tensor]:
     """Recurrent layer of one gate; w, r and bias begin with an axis of directions."""
     x = x.transpose(0, 1) if batch_first else x
-    ys, hs = [], []
-    for d, back in enumerate(reverse):
-        hidden = first_state(x, r, h, d, batch_first)
-        add = x.new_zeros(1) if bias is None else bias[d].reshape(2, -1).sum(dim=0)
-        steps = []
-        for time in range(len(x))[:: -1 if back else 1]:
-            gate = x[time] @ w[d].T + hidden @ r[d].T + add
-            now = activate(activations[d], gate, clip)
-            steps.append(until_end(time, lengths, now, 0))
-            hidden = until_end(time, lengths, now, hidden)
-        ys.append(torch.stack(steps[:: -1 if back else 1]))
-        hs.append(until_end(0, lengths, hidden, 0))
-    last = torch.stack(hs, dim=1 if batch_first else 0)
-    return stack_outputs(ys, batch_first), last
+    added: Tensor | int = 0 if bias is None else sum(bias[:, None].chunk(2, dim=-1))
+
+    def step(gate: Tensor, hidden: Tensor) -> tuple[Tensor, ...]:
+        return (activate(activations, torch.baddbmm(gate, hidden, r.mT), clip),)
+
+    gates, first = input_gates(x, w, added), first_state(x, r, h, batch_first)
+    y, h = over_time(step, gates, [first], lengths, reverse, batch_first)
+    return y, h
+
+
+def input_gates(x: Tensor, w: Tensor, bias: Tensor | int) -> Tensor:
+    """What x adds to the gates of all steps: [time, directions, batch, size]."""
+    y = x.flatten(0, 1) @ w.mT + bias
+    return y.unflatten(1, x.shape[:2]).transpose(0, 1)
 
 
 def first_state(
-    x: Tensor, r: Tensor, given: Tensor | None, direction: int, batch_first: bool
+    x: Tensor, r: Tensor, given: Tensor | None, batch_first: bool = False
 ) -> Tensor:
-    """The state before the first step, [batch, hidden]; zeros if none is given."""
+    """The state before the first step, [directions, batch, hidden], zeros for None."""
     if given is None:
-        return x.new_zeros(x.shape[1], r.shape[2])
-    return given[:, direction] if batch_first else given[direction]
+        return x.new_zeros(len(r), x.shape[1], r.shape[2])
+    return given.transpose(0, 1) if batch_first else given
+
+
+def over_time(
+    step: Callable[..., tuple[Tensor, ...]],
+    gates: Tensor,
+    states: Sequence[Tensor],
+    lengths: Tensor | None,
+    reverse: tuple[bool, ...],
+    batch_first: bool = False,
+    keeps: bool = False,
+) -> tuple[Tensor, ...]:
+    """A cell's hidden states at all times, 0 after a sequence's end, and last states.
+
+    step(gates, *states) makes the next states, the hidden one first. A sequence of no
+    steps `keeps` the states before them, or ends with zeros.
+    """
+    made = [tuple(states)]
+    for time, now in enumerate(in_own_time(gates, lengths, reverse).unbind()):
+        hidden, *others = step(now, *made[-1])
+        if lengths is not None:
+            hidden = torch.where((time < lengths)[:, None], hidden, 0)
+        made.append((hidden, *others))
+    y = in_own_time(torch.stack([each[0] for each in made])[1:], lengths, reverse)
+    last = made[-1]
+    if lengths is not None:
+        made[0] = made[0] if keeps else tuple(map(torch.zeros_like, states))
+        ends = lengths.long()[:, None].expand(1, *last[0].shape)
+        whole = map(torch.stack, zip(*made, strict=True))
+        last = tuple(each.gather(0, ends)[0] for each in whole)
+    if batch_first:
+        return y.permute(2, 0, 1, 3), *(state.transpose(0, 1) for state in last)
+    return y, *last
+
+
+def in_own_time(y: Tensor, lengths: Tensor | None, reverse: tuple[bool, ...]) -> Tensor:
+    """y [time, directions, ...], those that run backwards from a sequence's end on."""
+    if not any(reverse):
+        return y
+    place = torch.arange(len(y), device=y.device)[:, None]
+    ends: Tensor | int = len(y) if lengths is None else lengths
+    order = torch.where(place < ends, ends - 1 - place, place).long()
+    order = order[:, :, None].expand(len(y), *y.shape[2:])
+    parts = zip(y.unbind(1), reverse, strict=True)
+    return torch.stack([p.gather(0, order) if b else p for p, b in parts], dim=1)
 
 
 def activate(
-    kind: str | tuple[str | float, ...], x: Tensor, clip: float = math.inf
+    kinds: tuple[str | tuple[str | float, ...], ...], x: Tensor, clip: float = math.inf
 ) -> Tensor:
-    """A function of x, which is bounded to [-clip, clip] first.
+    """Each direction's function of x [directions, ...], after bounding it by clip."""
+    x = x.clamp(-clip, clip) if clip < math.inf else x
+    if len({*kinds[: len(x)]}) < 2:
+        return activation(kinds[0], x)
+    return torch.stack([activation(*each) for each in zip(kinds, x, strict=False)])
 
-    `kind` is its name, with alpha and beta after it if it has them.
-    """
+
+def activation(kind: str | tuple[str | float, ...], x: Tensor) -> Tensor:
+    """A function of x: `kind` is its name, alpha and beta after it if it has them."""
     name, *numbers = (kind,) if isinstance(kind, str) else kind
     a, b = (*map(float, numbers), 0.0, 0.0)[:2]
-    x = x.clamp(-clip, clip) if clip < math.inf else x
     if name == "affine":
         return a * x + b
     if name == "elu":
@@ -279,25 +312,5 @@ def activate(
         return a * torch.tanh(b * x)
     if name == "thresholdedrelu":
         return torch.where(x > a, x, 0)
-    if name == "softplus":
-        return F.softplus(x)
-    if name == "softsign":
-        return F.softsign(x)
-    if name == "relu":
-        return torch.relu(x)
-    return torch.sigmoid(x) if name == "sigmoid" else torch.tanh(x)
-
-
-def until_end(
-    time: int, lengths: Tensor | None, now: Tensor, after: Tensor | float
-) -> Tensor:
-    """`now` for the sequences that have such a step, `after` for those that ended."""
-    return (
-        now if lengths is None else torch.where((time < lengths)[:, None], now, after)
-    )
-
-
-def stack_outputs(ys: list[Tensor], batch_first: bool) -> Tensor:
-    """[time, directions, batch, hidden], or [batch, time, directions, hidden]."""
-    y = torch.stack(ys, dim=1)
-    return y.permute(2, 0, 1, 3) if batch_first else y
+    y: Tensor = getattr(F, name)(x)  # relu, sigmoid, softplus, softsign or tanh
+    return y

@@ -235,19 +235,6 @@ def _with_numbers(n: NodeView, found: list[str]) -> tuple[Any, ...]:
     return tuple(made)
 
 
-@operator(
-    "LSTM",
-    since=14,
-    fits=fitting_sizes.recurrent,
-    mapping=MANY_TO_MANY,
-    cut=cuts.recurrent,
-    shape=sizes_windows.recurrent,
-    flops=flop_counts.recurrent(gates=4, extra=13),
-    traceable=False,
-    requires={4: Between(1, 2)},
-    results=("h_n", "c_n"),
-    module=_module,
-)
 def _looped(t: Any, n: NodeView, x: Any, w: Any, r: Any, *rest: Any) -> Any:
     kind = n.node.op_type
     names = ["bias", "lengths", "h", "c", "peepholes"]
@@ -260,16 +247,15 @@ def _looped(t: Any, n: NodeView, x: Any, w: Any, r: Any, *rest: Any) -> Any:
         options["reset_after"] = True
     if n.attr("layout", 0):
         options["batch_first"] = True
-    function = {
-        "LSTM": helpers.run_lstm,
-        "GRU": helpers.run_gru,
-        "RNN": helpers.run_rnn,
-    }
-    made = t.helper(function[kind])(x, w, r, **options)
+    made = t.helper(getattr(helpers, f"run_{kind.lower()}"))(x, w, r, **options)
     return wanted(n, made, 3 if kind == "LSTM" else 2)
 
 
-for _kind, _gates, _extra in (("GRU", 3, 11), ("RNN", 1, 2)):
+for _kind, _gates, _extra, _states in (
+    ("LSTM", 4, 13, ("h_n", "c_n")),
+    ("GRU", 3, 11, ("h_n",)),
+    ("RNN", 1, 2, ("h_n",)),
+):
     operator(
         _kind,
         since=14,
@@ -280,6 +266,6 @@ for _kind, _gates, _extra in (("GRU", 3, 11), ("RNN", 1, 2)):
         flops=flop_counts.recurrent(gates=_gates, extra=_extra),
         traceable=False,
         requires={4: Between(1, 2)},
-        results=("h_n",),
+        results=_states,
         module=_module,
     )(_looped)

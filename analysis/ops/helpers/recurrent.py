@@ -281,9 +281,9 @@ def in_own_time(y: Tensor, lengths: Tensor | None, reverse: tuple[bool, ...]) ->
     place = torch.arange(len(y), device=y.device)[:, None]
     ends: Tensor | int = len(y) if lengths is None else lengths
     order = torch.where(place < ends, ends - 1 - place, place).long()
-    order = order[:, :, None].expand(len(y), *y.shape[2:])
+    batch = torch.arange(y.shape[2], device=y.device)
     parts = zip(y.unbind(1), reverse, strict=True)
-    return torch.stack([p.gather(0, order) if b else p for p, b in parts], dim=1)
+    return torch.stack([p[order, batch] if b else p for p, b in parts], dim=1)
 
 
 def activate(

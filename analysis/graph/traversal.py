@@ -31,6 +31,11 @@ def trimmed(inputs: Sequence[Any]) -> list[Any]:
     return kept
 
 
+def is_used(value: ir.Value) -> bool:
+    """Whether a node reads it, or a graph returns it."""
+    return bool(value.uses()) or value.is_graph_output()
+
+
 def bodies(node: ir.Node) -> list[ir.Graph]:
     """The graphs that are attributes of a node: branches, loop bodies."""
     found: list[ir.Graph] = []

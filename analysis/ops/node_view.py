@@ -11,6 +11,7 @@ import onnx_ir as ir
 from ..errors import Unsupported, malformed
 from ..graph.dims import Dim, is_size
 from ..graph.shape_facts import ShapeFacts
+from ..graph.traversal import is_used
 from ..literals import one_line
 from ..spelling.expr import TORCH_DTYPES, DimOf, Expr
 
@@ -142,10 +143,7 @@ class NodeView:
 
     def used(self, j: int) -> bool:
         """Whether output j is read by a node or returned by the graph."""
-        if j >= len(self.node.outputs):
-            return False
-        out = self.node.outputs[j]
-        return bool(out.uses()) or out.is_graph_output()
+        return any(map(is_used, self.node.outputs[j : j + 1]))
 
     def out_dims(self) -> tuple[Dim, ...]:
         """The sizes of output 0. Raises Unsupported where its rank is unknown."""

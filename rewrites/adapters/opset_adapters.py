@@ -18,7 +18,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...analysis.errors import MALFORMED, Unsupported, malformed
-from ...analysis.graph.traversal import trimmed
+from ...analysis.graph.traversal import is_used, trimmed
 from ...analysis.ops.node_view import sizes_option
 from ...analysis.ops.registry import DOMAIN
 from .provenance import take_over
@@ -198,10 +198,7 @@ class AdapterSite:
 
     def wants(self, index: int) -> bool:
         """Whether output `index` is read by a node or returned by a graph."""
-        if index >= len(self.node.outputs):
-            return False
-        output = self.node.outputs[index]
-        return bool(output.uses()) or output.is_graph_output()
+        return any(map(is_used, self.node.outputs[index : index + 1]))
 
     def give(self, index: int, value: ir.Value) -> None:
         """Let `value`, computed before this node, take the place of an output."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import onnx_ir as ir
 
-from ...analysis.graph.traversal import all_graphs
+from ...analysis.graph.traversal import all_graphs, is_used
 
 
 class UniqueNames:
@@ -61,7 +61,7 @@ def fix_names(model: ir.Model) -> UniqueNames:
         values += [*graph.inputs, *graph.initializers.values()]
     for graph in graphs:
         for node in graph:
-            values += [v for v in node.outputs if v.name != "" or _is_used(v)]
+            values += [v for v in node.outputs if v.name != "" or is_used(v)]
     for value in dict.fromkeys(values):
         producer = value.producer()
         made = f"{producer.op_type}_output" if producer else "value"
@@ -75,10 +75,6 @@ def fix_names(model: ir.Model) -> UniqueNames:
             if not node.name:
                 node.name = names.node(f"{node.op_type}_{index}")
     return names
-
-
-def _is_used(value: ir.Value) -> bool:
-    return bool(value.uses()) or value.is_graph_output()
 
 
 def _rename(value: ir.Value, name: str) -> None:

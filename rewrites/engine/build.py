@@ -12,6 +12,7 @@ import onnx
 import onnx_ir as ir
 
 from ...analysis.graph.dims import Dims
+from ...analysis.graph.traversal import trimmed
 from ..language.operators.read_write import (
     WORDS,
     CannotWrite,
@@ -19,7 +20,6 @@ from ..language.operators.read_write import (
     Input,
     NewConstant,
     Output,
-    trimmed,
     whole,
 )
 from ..language.pattern import Apply, Chain, Leaf, Many, Node, Term, Var
@@ -102,7 +102,7 @@ class Builder:
         self._check_places(node, parameters)
         if node.operator.name in _SIZED:
             parameters["sizes"] = _sizes(node.inputs[0], at)
-        given = _without_trailing(inputs)
+        given = trimmed(inputs)
         try:
             draft = WORDS[node.operator.name].write(given, parameters)
         except CannotWrite:
@@ -195,13 +195,6 @@ def _stored(number: Fraction | float | int, dtype: np.dtype[Any]) -> np.ndarray:
 def _range(dtype: np.dtype[Any]) -> tuple[int, int]:
     limits = np.iinfo(dtype)
     return int(limits.min), int(limits.max)
-
-
-def _without_trailing(inputs: list[Input]) -> list[Input]:
-    kept = list(inputs)
-    while kept and kept[-1] is None:
-        kept.pop()
-    return kept
 
 
 def _sizes(term: Term | Many | None, at: Binding) -> Dims | None:

@@ -147,56 +147,36 @@ def slices_of_slice(law: Law) -> None:
 # ---- Slices that are the parts of a whole
 
 
-def _partition(law: Law, count: int) -> tuple[Term, Int, list[Cut]]:
-    """x, an axis, and slices that cut it there one after the other."""
-    r = law.rank(low=1)
-    x = law.tensor("x", r)
-    cuts = [Cut(law, r, str(j)) for j in range(count)]
-    return x, cuts[0].axis_of(x), cuts
+def _slices_to_split(name: str, count: int) -> Rule:
+    def build(law: Law) -> None:
+        r = law.rank(low=1)
+        x = law.tensor("x", r)
+        cuts = [Cut(law, r, str(j)) for j in range(count)]
+        a = cuts[0].axis_of(x)
+        law.require(a < integer(r), "nothing is cut")
+        for cut in cuts:
+            law.require(cut.along(x, a), "another axis is cut too")
+        place: IntLike = 0
+        for cut in () if law.mutant("gap") else cuts:
+            law.require(eq(cut.begin(a), place), "the slices don't follow each other")
+            place = cut.end(a)
+        if not law.mutant("gap"):
+            law.require(eq(place, x.dim(a)), "the slices leave something over")
+        order = reversed(cuts) if law.mutant("reversed") else cuts
+        sizes = fixed([cut.end(a) - cut.begin(a) for cut in order])
+        parts = Split.all(x, count=count, axis=a, sizes=sizes)
+        law.rewrite([cut.of(x) for cut in cuts], parts)
 
-
-def _require_partition(law: Law, x: Term, a: Int, cuts: list[Cut]) -> None:
-    law.require(a < integer(cuts[0].rank), "nothing is cut")
-    for cut in cuts:
-        law.require(cut.along(x, a), "another axis is cut too")
-    if law.mutant("gap"):
-        return
-    place: IntLike = 0
-    for cut in cuts:
-        law.require(eq(cut.begin(a), place), "the slices don't follow each other")
-        place = cut.end(a)
-    law.require(eq(place, x.dim(a)), "the slices leave something over")
-
-
-def _sizes(cuts: list[Cut], a: Int) -> list[Int]:
-    return [cut.end(a) - cut.begin(a) for cut in cuts]
-
-
-def _partition_sample(count: int) -> dict[str, object]:
     ends = [0, 2, 3, 7, 9, 10, 14][: count + 1]
     sample: dict[str, object] = dict(x=[2, ends[-1]])
     for j in range(count):
-        sample |= {
-            f"begin{j}": (0, ends[j]),
-            f"end{j}": (2, ends[j + 1]),
-            f"step{j}": (1, 1),
-        }
-    return sample
-
-
-def _slices_to_split(name: str, count: int) -> Rule:
-    def build(law: Law) -> None:
-        x, a, cuts = _partition(law, count)
-        _require_partition(law, x, a, cuts)
-        order = list(reversed(cuts)) if law.mutant("reversed") else cuts
-        parts = Split.all(x, count=count, axis=a, sizes=fixed(_sizes(order, a)))
-        law.rewrite([cut.of(x) for cut in cuts], parts)
-
+        sample |= {f"begin{j}": (0, ends[j]), f"end{j}": (2, ends[j + 1])}
+        sample[f"step{j}"] = (1, 1)
     return rule(
         "slices",
         name=name,
         statement=f"{count} slices of x, one after the other = Split(x)",
-        samples=[_partition_sample(count)],
+        samples=[sample],
     )(build)
 
 

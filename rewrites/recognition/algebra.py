@@ -312,6 +312,9 @@ class Algebra:
             raise Beyond("the root of what is negative")
         factor = self.constant(math.sqrt(p[first]))
         rest = self.times(p, {ONE: 1 / p[first]})
+        if len(rest) == 1 and first and all(n < 0 for _, n in first):
+            inverse = {tuple((a, -n) for a, n in first): 1.0}
+            return self.div(factor, self._root(inverse))
         if len(rest) == 1 and all(self.names[a][0] == "exp" for a, _ in first):
             halves = tuple((a, n / 2) for a, n in first)
             return self.mul(factor, Quotient({halves: 1.0}, {ONE: 1.0}))

@@ -297,7 +297,10 @@ REDUCTIONS: dict[str, Meaning] = {
     ),
     "LogSoftmax": lambda d, p, x: d.sub(x, d.log(d.total(d.exp(x)))),
 }
-RESTORING = dict.fromkeys(("Reshape", "Unsqueeze", "Squeeze"), _plain(lambda d, x: x))
+# Views in the same order: of numbers of rows, which get axes of size 1 or lose them.
+RESTORING = dict.fromkeys(
+    ("Reshape", "Unsqueeze", "Squeeze", "Transpose"), _plain(lambda d, x: x)
+)
 MEANINGS |= REDUCTIONS | RESTORING
 
 

@@ -7,6 +7,7 @@ squaring, scaling and dividing comes to the same.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +18,12 @@ import onnx_ir as ir
 
 from ...analysis.graph.dims import Dim, Dims
 from ..language.facts import Facts
+from ..language.operators.normalization import (
+    GroupNormalization,
+    InstanceNormalization,
+    LayerNormalization,
+    RMSNormalization,
+)
 from ..language.operators.read_write import (
     WORDS,
     CannotWrite,
@@ -31,6 +38,12 @@ from .denotation import Term, value_of
 from .regions import NORMS, Region
 
 STATEMENTS = {
+    "row_sum": "sum x, as a product with ones or a multiple of the mean",
+    "row_mean": "sum x / n, where n is the number of elements",
+    "row_sum_square": "sum x^2",
+    "row_l1": "sum |x|",
+    "row_l2": "sqrt(sum x^2)",
+    "row_log_sum_exp": "log(sum(exp(x))), whatever x is shifted by",
     "softmax": "exp(x) / sum exp(x), whatever x is shifted by",
     "log_softmax": "x - log(sum exp(x)), whatever x is shifted by",
     "layer_norm": "(x - mean x) / sqrt(mean x^2 - (mean x)^2 + e) s + b",
@@ -83,9 +96,12 @@ class Rows(Operators):
 
     @property
     def of_images(self) -> bool:
-        """Whether a row is all of a channel of an image: of more than one axis."""
+        """Whether a row is all of a channel of an image, or all of its channels."""
         rank = len(self.dims)
-        return rank > 3 and self.axes == frozenset(range(2, rank))
+        return rank > 2 and self.axes in (
+            frozenset(range(2, rank)),
+            frozenset(range(1, rank)),
+        )
 
     def _count(self) -> Quotient:
         found = self.algebra.constant(1.0)
@@ -144,15 +160,27 @@ class Rows(Operators):
             raise Beyond("a condition on rows")
         for least, sum_ in ((a, b), (b, a)):
             number = self.algebra.number_of(least)
-            if number is not None and number <= 1 and self._is_over_1(sum_):
+            if number is None:
+                continue
+            if number <= 1 and self._is_over_1(sum_):
+                return sum_
+            if number <= 0 and self.algebra.same(sum_, self.variance()):
                 return sum_
         keys = sorted((self.key(q.above), self.key(q.below)) for q in (a, b))
         return self.algebra.single(self.algebra.atom("larger", *keys))
 
+    def variance(self) -> Quotient:
+        """The mean of squares of what a row's elements are from their mean."""
+        centred = self.sub(self.operand, self.mean(self.operand))
+        return self.mean(self.mul(centred, centred))
+
     def _is_over_1(self, a: Quotient) -> bool:
-        """Whether it is the sum of exp(x - largest x), of which one is 1."""
-        shifted = self.sub(self.operand, self.largest(self.operand))
-        return self.algebra.same(a, self.total(self.exp(shifted)))
+        """Whether it is the sum of exp(x - largest x), of which one is 1, or of
+        exp(x - mean x), of which the mean is at least the exponential of 0."""
+        return any(
+            self.algebra.same(a, self.total(self.exp(self.sub(self.operand, shift))))
+            for shift in (self.largest(self.operand), self.mean(self.operand))
+        )
 
     def positive(self, a: Quotient) -> Quotient:
         """What is a sum of exponentials, whose absolute value it is."""
@@ -200,10 +228,10 @@ class Rows(Operators):
 
     def _atom_varies(self, atom: int) -> bool:
         kind, *rest = self.algebra.names[atom]
-        if kind in ("mean", "largest", "larger", "size", "channels"):
+        if kind in ("mean", "largest", "larger", "size"):
             return False
-        if kind in ("x", "constant"):
-            return True
+        if kind in ("x", "constant", "channels"):
+            return kind != "channels" or 1 in self.axes
         inside: Any = rest[0]
         monomials = [inside] if kind == "exp" else [m for m, _ in inside]
         return any(map(self._varies, monomials))
@@ -212,11 +240,20 @@ class Rows(Operators):
 OPERATORS = {
     "softmax": "Softmax",
     "log_softmax": "LogSoftmax",
-    "layer_norm": "LayerNormalization",
-    "rms_norm": "RMSNormalization",
-    "instance_norm": "InstanceNormalization",
-    "l2_norm": "ReduceL2",
+    "layer_norm": LayerNormalization.name,
+    "rms_norm": RMSNormalization.name,
+    "instance_norm": InstanceNormalization.name,
+    "group_norm": GroupNormalization.name,
 }
+_SUMS = {
+    "row_sum": "ReduceSum",
+    "row_mean": "ReduceMean",
+    "row_sum_square": "ReduceSumSquare",
+    "row_l1": "ReduceL1",
+    "row_l2": "ReduceL2",
+    "row_log_sum_exp": "ReduceLogSumExp",
+}
+_BY_CHANNEL = (InstanceNormalization.name, GroupNormalization.name)
 _TELLING = frozenset(
     "Exp ReduceLogSumExp Softmax LogSoftmax Sqrt Pow ReduceL2 LayerNormalization "
     "RMSNormalization InstanceNormalization".split()
@@ -233,48 +270,74 @@ def normalised_sum(region: Region, places: int, facts: Facts) -> Row | None:
     def constant(value: ir.Value) -> Constant:
         return known.setdefault(value, Constant(len(known), facts.dims(value)))
 
-    found = _proved(region.term.over(constant), places, region.axes, dims)
+    sizes, term = facts.dims(region.root), region.term.over(constant)
+    found = _proved(term, places, region.axes, dims, sizes != dims)
     if found is None:
         return None
     if found.name == "l2_norm":
         return _l2_row(region, found, dtype)
+    if found.name in _SUMS:
+        kept = {"keepdims": int(len(sizes or ()) == len(dims))}
+        operator, axes = _SUMS[found.name], ints(sorted(region.axes))
+        drafts = (Draft(operator, [region.base, axes], kept),)
+        return Row(found.name, drafts, f"{operator}(x)")
     # A number behind a norm stays there: nobody would train a row of it.
     lone = {x for x in found.operands if x and not any(of for of, _ in x)}
     if lone - {(((), 1.0),)} and not {*NORMS}.isdisjoint(region.term.operators):
         return None
-    along = {1} if found.name == "instance_norm" else region.axes
-    sizes = tuple(dims[k] for k in sorted(along))
-    writer = _Writer(list(known), sizes, dtype)
+    operator = OPERATORS[found.name]
+    along = {1} if operator in _BY_CHANNEL else region.axes
+    writer = _Writer(list(known), tuple(dims[k] for k in sorted(along)), dtype)
+    others = [k for k in range(len(dims)) if k not in region.axes]
+    perm = [*others, *sorted(region.axes)]
+    turned = bool(found.operands) and perm != sorted(perm)
     try:
         inputs = [None if x is None else writer.row(x) for x in found.operands]
     except CannotWrite:
         return None
-    operator = OPERATORS[found.name]
-    last = WORDS[operator].write([region.base, *inputs], dict(found.parameters))
+    x = writer.turned(region.base, perm) if turned else region.base
+    last = WORDS[operator].write([x, *inputs], dict(found.parameters))
+    writer.drafts.append(last)
+    if turned:
+        writer.turned(Output(last), [perm.index(k) for k in range(len(perm))])
     operands = "(x)" if not inputs else "(x, s, b)"
-    return Row(found.name, (*writer.drafts, last), f"{operator}{operands}")
+    return Row(found.name, tuple(writer.drafts), f"{operator}{operands}")
 
 
 @lru_cache(maxsize=1024)
 def _proved(
-    term: Term, places: int, axes: frozenset[int], dims: Dims
+    term: Term, places: int, axes: frozenset[int], dims: Dims, by_row: bool
 ) -> _Proved | None:
-    """What a term along these axes is: the same in every block of a network."""
-    if _TELLING.isdisjoint(term.operators):
+    """What a term along these axes is, a number of each row or of each element: the
+    same in every block of a network."""
+    if not by_row and _TELLING.isdisjoint(term.operators):
         return None
     try:
         rows = Rows(Algebra(places - 3), axes, dims)
         found = value_of(term, rows)
-        for candidate in (
-            *(_softmax, _log_softmax),
-            *(_instance_norm, _layer_norm, _rms_norm, _l2_norm),
-        ):
+        for candidate in (_sum,) if by_row else _OF_ELEMENTS:
             row = candidate(rows, found)
             if row is not None:
                 return row
     except (Beyond, ArithmeticError):
         return None
     return None
+
+
+def _sum(rows: Rows, found: Quotient) -> _Proved | None:
+    x = rows.operand
+    square = rows.mul(x, x)
+    known = {
+        "row_sum": lambda: rows.total(x),
+        "row_mean": lambda: rows.mean(x),
+        "row_sum_square": lambda: rows.total(square),
+        "row_l1": lambda: rows.total(rows.sqrt(square)),
+        "row_l2": lambda: rows.sqrt(rows.total(square)),
+        "row_log_sum_exp": lambda: rows.log(rows.total(rows.exp(x))),
+    }
+    same = (name for name in known if rows.algebra.same(found, known[name]()))
+    name = next(same, None)
+    return None if name is None else _Proved(name, ())
 
 
 def _softmax(rows: Rows, found: Quotient) -> _Proved | None:
@@ -323,22 +386,23 @@ def _l2_norm(rows: Rows, found: Quotient) -> _Proved | None:
             bounded = rows.larger(length, rows.number(least))
             if rows.algebra.same(found, rows.div(rows.operand, bounded)):
                 return _Proved("l2_norm", (("least", least),))
+            bounded = rows.sqrt(rows.larger(square, rows.number(least)))
+            if rows.algebra.same(found, rows.div(rows.operand, bounded)):
+                return _Proved("l2_norm", (("least", math.sqrt(least)),))
     return None
 
 
-def _instance_norm(rows: Rows, found: Quotient) -> _Proved | None:
+def _channel_norm(rows: Rows, found: Quotient) -> _Proved | None:
     if not rows.of_images or not isinstance(rows.dims[1], int):
         return None
-    return _layer_norm(rows, found, "instance_norm")
+    return _layer_norm(rows, found, "group_norm" if 1 in rows.axes else "instance_norm")
 
 
 def _layer_norm(
     rows: Rows, found: Quotient, name: str = "layer_norm"
 ) -> _Proved | None:
-    mean = rows.mean(rows.operand)
-    centred = rows.sub(rows.operand, mean)
-    variance = rows.mean(rows.mul(centred, centred))
-    return _normal(rows, found, name, centred, variance)
+    centred = rows.sub(rows.operand, rows.mean(rows.operand))
+    return _normal(rows, found, name, centred, rows.variance())
 
 
 def _rms_norm(rows: Rows, found: Quotient) -> _Proved | None:
@@ -350,10 +414,7 @@ def _normal(
     rows: Rows, found: Quotient, name: str, above: Quotient, variance: Quotient
 ) -> _Proved | None:
     """above / sqrt(variance + e) s + b, for an e, s and b that are read off."""
-    rank = len(rows.dims)
-    first = rank - len(rows.axes)
-    if rows.axes != frozenset(range(first, rank)):
-        return None
+    by_channel = OPERATORS[name] in _BY_CHANNEL
     for epsilon in _epsilons(rows, variance):
         core = rows.div(above, rows.sqrt(rows.add(variance, rows.number(epsilon))))
         scale = _scale(rows, found, core)
@@ -365,16 +426,18 @@ def _normal(
         if not rows.algebra.same(found, rows.add(rows.mul(scale, core), bias)):
             continue
         kinds = {rows.algebra.names[a][0] for a in _constants(rows, scale, bias)}
-        if not kinds <= {"channels" if name == "instance_norm" else "constant"}:
+        if not kinds <= {"channels" if by_channel else "constant"}:
             continue
+        if by_channel and not kinds and (1 in rows.axes or len(rows.axes) == 1):
+            continue  # a row of numbers is one of the last axis, too
         operands: list[Combination | None] = [_combination(rows, scale)]
         given: tuple[tuple[str, Any], ...] = (("epsilon", float(np.float32(epsilon))),)
-        if name == "instance_norm":
-            operands.append(_combination(rows, bias))
-        else:
-            given = (("axis", first), *given)
-        if name == "layer_norm":
-            operands.append(_combination(rows, bias) if bias else None)
+        if name == "group_norm":
+            given = (("groups", 1), *given)
+        elif not by_channel:
+            given = (("axis", len(rows.dims) - len(rows.axes)), *given)
+        if name != "rms_norm":
+            operands.append(_combination(rows, bias) if bias or by_channel else None)
         return _Proved(name, given, tuple(operands))
     return None
 
@@ -460,12 +523,22 @@ def _combination(rows: Rows, q: Quotient) -> Combination:
     )
 
 
+_OF_ELEMENTS = (
+    *(_softmax, _log_softmax),
+    *(_channel_norm, _layer_norm, _rms_norm, _l2_norm),
+)
+
+
 class _Writer:
     """Sums of products of constants as drafts, of the shape of a row."""
 
     def __init__(self, values: list[ir.Value], sizes: Dims, dtype: ir.DataType) -> None:
         self._values, self._sizes, self._dtype = values, sizes, dtype
         self.drafts: list[Draft] = []
+
+    def turned(self, x: Input, perm: list[int]) -> Input:
+        """With its axes in another order."""
+        return self._add(Draft("Transpose", [x], {"perm": perm}))
 
     def row(self, given: Combination) -> Input:
         """A constant of exactly the shape of a row. Raises CannotWrite."""

@@ -103,7 +103,7 @@ def einsum(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
     of elements."""
     facts = around.facts
     found = product_of(node, facts)
-    sums = _as_sums(node, facts)
+    sums = _as_sums(node, facts) or _with_vector(node, facts)
     if sums:
         yield Recognition("einsum", (node,), sums, "sums over axes")
     if found is None or len({len(factor.letters) for factor in found.factors}) > 1:
@@ -142,6 +142,22 @@ def _as_sums(node: ir.Node, facts: Facts) -> tuple[Draft, ...]:
         perm = order("".join(left), result)
         drafts.append(Draft("Transpose", [made], {"perm": perm}))
     return tuple(drafts)
+
+
+def _with_vector(node: ir.Node, facts: Facts) -> tuple[Draft, ...]:
+    """Of a tensor's last axis with a vector; () if it is of others."""
+    equation = node.attributes["equation"].as_string().replace(" ", "")
+    terms, arrow, result = equation.partition("->")
+    given = list(zip(terms.split(","), node.inputs, strict=True))
+    for (one, x), (other, v) in (given, given[::-1]) if len(given) == 2 else ():
+        dims = [() if y is None else facts.dims(y) or () for y in (x, v)]
+        sizes = [d[-1] for d in dims if d]
+        plain = one.isalpha() and len({*one}) == len(one) == len(dims[0])
+        if not plain or other != one[-1] or result != one[:-1] or not arrow:
+            continue
+        if len(sizes) == 2 and result and same(*sizes) is True:
+            return (Draft("MatMul", [x, v]),)
+    return ()
 
 
 def _as_product(found: Product, step: int) -> tuple[Draft, ...]:

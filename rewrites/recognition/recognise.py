@@ -93,7 +93,7 @@ _WAYS: tuple[tuple[Collection[str], Collection[str], _Recognising], ...] = (
     (("cast_of_cast",), ("Cast",), cast_of_cast),
     (("einsum",), ("Einsum",), einsum),
     (("movement_chain",), MOVEMENTS, movement_chains),
-    (("group_norm", "layer_norm"), ("Reshape",), group_norm),
+    (("group_norm", "layer_norm"), ("Reshape", "Mul", "Add"), group_norm),
     (("attention", OPEN), ("MatMul", "Einsum", "Reshape"), attention),
     (("attention_rescaled",), ("Attention",), rescaled),
     (("attention_causal",), ("Attention",), causal),

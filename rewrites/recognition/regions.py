@@ -70,7 +70,10 @@ class Neighbourhoods:
         """A node as it is; None if it has no meaning."""
         known = self._sites.get(node)
         if known is None or known[0] is not node.inputs:
-            known = self._sites[node] = node.inputs, self._site(node)
+            known = node.inputs, self._site(node)
+            # What reads through a node above depends on that one's operands, too.
+            if known[1] is None or {*known[1].read.inputs} <= {*node.inputs}:
+                self._sites[node] = known
         return known[1]
 
     def _site(self, node: ir.Node) -> _Site | None:
@@ -128,13 +131,12 @@ def regions(node: ir.Node, around: Neighbourhoods) -> Iterator[Region]:
         if inner.op_type in REDUCTIONS:
             given = site.read.parameters
             over = given["axes"] if "axes" in given else frozenset([given["axis"]])
-            kept = given.get("keepdims", 1) or _is_restored(inner, facts, NODES)
-            if over != (axes or over) or not kept:
+            if over != (axes or over):
                 return
             axes = over
         if len(waiting) == 1 and len(inside) > 1 and telling and count < REGIONS:
             (base,) = waiting
-            if _alike(base, root, facts):
+            if _fits(base, inside, axes, facts):
                 count += 1
                 term, nodes = _term(base, inside, facts), _nodes(inside)
                 yield Region(root, base, term, nodes, axes)
@@ -144,13 +146,49 @@ def _nodes(inside: list[tuple[ir.Node, Reading]]) -> tuple[ir.Node, ...]:
     return tuple(node for node, _ in inside)
 
 
-def _alike(base: ir.Value, root: ir.Value, facts: Facts) -> bool:
-    """Whether two values have one float type and one shape."""
+def _fits(
+    base: ir.Value,
+    inside: list[tuple[ir.Node, Reading]],
+    axes: frozenset[int] | None,
+    facts: Facts,
+) -> bool:
+    """Whether each value has a number per element of the base, or one per row, and what
+    is computed together means the same rows.
+
+    Numbers of rows may have any sizes, for a view of them keeps their order; beside
+    elements they need the base's, with 1 for each axis that was summed over.
+    """
+    root, full, over = inside[0][0].outputs[0], facts.dims(base), axes or frozenset()
     dtype = base.dtype
-    if dtype is None or dtype is not root.dtype or not dtype.is_floating_point():
+    if full is None or dtype is not root.dtype or not dtype:
         return False
-    dims = facts.dims(base)
-    return dims is not None and dims == facts.dims(root)
+    kept = tuple(1 if k in over else n for k, n in enumerate(full))
+    dropped = tuple(n for k, n in enumerate(full) if k not in over)
+    rows: set[ir.Value] = set()  # those of one number per row
+    for node, read in reversed(inside):
+        y = node.outputs[0]
+        given = [x for x in read.inputs if x is not None and not facts.is_constant(x)]
+        of_rows = {facts.dims(x) for x in given if x in rows}
+        sizes, elements = facts.dims(y), not rows.issuperset(given)
+        if node.op_type in REDUCTIONS:
+            if of_rows:
+                return False
+            if sizes != full or full == kept:
+                rows.add(y)
+        elif node.op_type in RESTORING:
+            if elements and sizes != full:
+                return False
+            rows.update([] if elements else [y])
+        elif elements or _vectors(node, facts):
+            if of_rows - {kept} or sizes not in (full, full if elements else kept):
+                return False
+            rows.update([] if sizes == full else [y])
+        elif {sizes} != of_rows:
+            return False
+        else:
+            rows.add(y)
+    whole = facts.dims(root) in ((kept, dropped) if root in rows else (full,))
+    return whole and dtype.is_floating_point()
 
 
 def _in_order(node: ir.Node, among: Mapping[ir.Node, _Site]) -> list[ir.Node]:
@@ -171,53 +209,12 @@ def _in_order(node: ir.Node, among: Mapping[ir.Node, _Site]) -> list[ir.Node]:
     return order
 
 
-def _restores(node: ir.Node, facts: Facts) -> bool:
-    """Whether it gives a reduction its axes back, as axes of size 1."""
-    if node.op_type not in RESTORING or node.domain or node.inputs[0] is None:
-        return False
-    inner = node.inputs[0].producer()
-    for _ in range(NODES):
-        above = None if inner is None else _only_operand(inner, facts)
-        if above is None:
-            break
-        inner = above.producer()
-    read = None if inner is None else _read(inner, facts)
-    x = None if read is None else read.inputs[0]
-    if read is None or x is None or read.parameters.get("keepdims", 1):
-        return False
-    over, dims = read.parameters["axes"], facts.dims(x)
-    kept = tuple(1 if k in over else n for k, n in enumerate(dims or ()))
-    return dims is not None and facts.dims(node.outputs[0]) == kept
-
-
-def _is_restored(node: ir.Node, facts: Facts, most: int) -> bool:
-    """Whether all that uses a node gets axes back, number by number until then."""
-    return most > 0 and all(
-        _restores(user, facts)
-        or (
-            _only_operand(user, facts) is not None
-            and _is_restored(user, facts, most - 1)
-        )
-        for user, _ in node.outputs[0].uses()
-    )
-
-
-def _only_operand(node: ir.Node, facts: Facts) -> ir.Value | None:
-    """What a node computes with beside numbers, element by element."""
-    if node.op_type in REDUCTIONS or node.op_type in RESTORING:
-        return None
-    read = _read(node, facts)
-    given = [] if read is None else [x for x in read.inputs if x is not None]
-    others = [x for x in given if _number(x, facts) is None]
-    return others[0] if len(others) == 1 else None
-
-
 def _vectors(node: ir.Node, facts: Facts) -> int:
     """How many of its operands are constants of several elements."""
     if node.op_type == "MatMul" or node.op_type in RESTORING:
         return 0
     return sum(
-        x is not None and facts.is_constant(x) and _number(x, facts) is None
+        x is not None and facts.is_constant(x) and number(x, facts) is None
         for x in node.inputs
     )
 
@@ -226,7 +223,13 @@ def _read(node: ir.Node, facts: Facts) -> Reading | None:
     if node.domain or node.op_type not in MEANINGS or len(node.outputs) != 1:
         return None
     if node.op_type in RESTORING:
-        return Reading((node.inputs[0],), {}) if _restores(node, facts) else None
+        x, (y,) = node.inputs[0], node.outputs
+        before, after = (() if v is None else facts.dims(v) or () for v in (x, y))
+        if node.op_type == "Transpose" and before:
+            perm = reading(node, facts).parameters["perm"]
+            moved = [k for k in perm if before[k] != 1]
+            return Reading((x,), {}) if moved == sorted(moved) else None
+        return Reading((x,), {}) if 1 in before + after else None
     if node.op_type == "MatMul":
         return _row_sum(node, facts)
     try:
@@ -240,9 +243,40 @@ def _read(node: ir.Node, facts: Facts) -> Reading | None:
         axes = range(read.parameters.get("axis", 2), len(dims or ()))
         given = {"axes": frozenset(axes), "epsilon": read.parameters["epsilon"]}
         return Reading(read.inputs, given) if axes else None
-    return (
-        read if node.op_type != "Cast" or read.parameters["source"] == "BOOL" else None
-    )
+    if node.op_type == "Cast":
+        return read if read.parameters["source"] == "BOOL" else None
+    return _of_what_is_seen(read, facts) if node.op_type in REDUCTIONS else read
+
+
+def _of_what_is_seen(read: Reading, facts: Facts) -> Reading:
+    """The sum of what a tensor is turned or flattened for alone, as that tensor's."""
+    x, over = read.inputs[0], read.parameters.get("axes")
+    above = None if x is None else x.producer()
+    if (
+        x is None
+        or over is None
+        or above is None
+        or above.domain
+        or x.is_graph_output()
+    ):
+        return read
+    if any(user.op_type not in REDUCTIONS for user, _ in x.uses()):
+        return read
+    source, last = above.inputs[0], len(facts.dims(x) or ()) - 1
+    dims = None if source is None else facts.dims(source)
+    if above.op_type == "Transpose":
+        perm = reading(above, facts).parameters["perm"]
+        rest = [axis for k, axis in enumerate(perm) if k not in over]
+        if rest != sorted(rest):
+            return read
+        axes = frozenset(perm[k] for k in over)
+    elif above.op_type == "Reshape" and over == {last} and dims and last < len(dims):
+        if dims[:last] != (facts.dims(x) or ())[:last]:
+            return read
+        axes = frozenset(range(last, len(dims)))
+    else:
+        return read
+    return Reading((source, *read.inputs[1:]), {**read.parameters, "axes": axes})
 
 
 def _mean_of_image(read: Reading, facts: Facts) -> Reading | None:
@@ -252,7 +286,7 @@ def _mean_of_image(read: Reading, facts: Facts) -> Reading | None:
     if given and (given["kernel"][2:] != dims[2:] or any(given["low"] + given["high"])):
         return None
     axes = frozenset(range(2, len(dims)))
-    return Reading((x,), {"axes": axes, "keepdims": 1}) if axes else None
+    return Reading((x,), {"axes": axes}) if axes else None
 
 
 def _row_sum(node: ir.Node, facts: Facts) -> Reading | None:
@@ -270,8 +304,8 @@ def _of_matrix(node: ir.Node, dims: Sequence[Dims], facts: Facts) -> Reading | N
     last, sizes = len(dims[0]) - 1, dims[1]
     if matrix is None or not last or dims[0][-1] != sizes[0] or matrix.meta.get(TRAINS):
         return None
-    given: dict[str, Any] = {"axes": frozenset([last]), "keepdims": len(sizes) - 1}
-    each = _number(matrix, facts)
+    given: dict[str, Any] = {"axes": frozenset([last])}
+    each = number(matrix, facts)
     if each is not None and sizes[1:] in ((), (1,), sizes[:1]):
         return Reading((x,), {**given, "each": each})
     if sizes[1:] != sizes[:1] or (array := facts.array(matrix)) is None or each == 0:
@@ -291,8 +325,9 @@ def _of_rows(node: ir.Node, dims: Sequence[Dims], facts: Facts) -> Reading | Non
     found = []
     for x in node.inputs:
         above = None if x is None else x.producer()
-        ops = RESTORING if above is not None and not above.domain else ()
-        row = above.inputs[0] if above is not None and above.op_type in ops else None
+        ops = RESTORING.keys() - {"Transpose"}
+        views = above is not None and not above.domain and above.op_type in ops
+        row = above.inputs[0] if above is not None and views else None
         sizes = None if row is None else facts.dims(row)
         if not sizes or dims[0][-1] != sizes[-1]:
             return None
@@ -302,10 +337,10 @@ def _of_rows(node: ir.Node, dims: Sequence[Dims], facts: Facts) -> Reading | Non
         return None
     if product(dims[0][:-2]) != product(dims[1][:-2]) or len(dims[0]) != len(dims[1]):
         return None
-    return Reading((x, y), {"axes": frozenset([len(sizes) - 1]), "keepdims": 0})
+    return Reading((x, y), {"axes": frozenset([len(sizes) - 1])})
 
 
-def _number(value: ir.Value, facts: Facts) -> float | None:
+def number(value: ir.Value, facts: Facts) -> float | None:
     """The number that a constant is throughout, if it isn't one by chance: biases that
     nobody has trained are 0."""
     tensor = value.const_value
@@ -325,8 +360,8 @@ def _term(base: ir.Value, inside: list[tuple[ir.Node, Reading]], facts: Facts) -
         def referred(x: ir.Value | None) -> Reference:
             if x is None or x in places:
                 return None if x is None else places[x]
-            number = _number(x, facts)
-            return x if number is None else number
+            known = number(x, facts)
+            return x if known is None else known
 
         operands = tuple(map(referred, read.inputs))
         steps.append(Step(node.op_type, read.parameters, operands))

@@ -26,7 +26,6 @@ from . import (
     masks,
     matmul,
     movement,
-    normalization,
     pad,
     pooling,
     quantization,
@@ -77,7 +76,6 @@ PHASES = (
         RECOMPOSE,
         "Whole layers are recognised while their parts still stand as exported.",
         activations.RULES,
-        normalization.RULES,
     ),
     _phase(
         "fuse",

@@ -8,7 +8,6 @@ from ..language.operators.reduction import LogSoftmax, ReduceMean, ReduceSum, So
 from ..language.pattern import Operator
 from ..language.rule import Law, Rule, rule
 from ..language.terms import Axes, Perm, axis_range, forall
-from . import reduction_algebra
 
 # ---- the reduced axes: kept with size 1, or not
 
@@ -124,7 +123,6 @@ RULES: list[Rule] = [
     _of_kept("squeeze_mean", ReduceMean, Squeeze, 1),
     _of_kept("unsqueeze_sum", ReduceSum, Unsqueeze, 0),
     _of_kept("unsqueeze_mean", ReduceMean, Unsqueeze, 0),
-    *reduction_algebra.RULES,
     _of_transpose_dropped("mean_of_transpose_dropped", ReduceMean),
     _of_transpose("sum_of_transpose", ReduceSum),
     _of_transpose("mean_of_transpose", ReduceMean),

@@ -1,0 +1,248 @@
+"""What is computed along rows, and what only looks like it."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from fairhand.codegen.load.read_model import load
+from fairhand.rewrites.simplify import simplify
+
+CONSTANTS = {
+    "last": np.array([-1]),
+    "channels": np.array([1]),
+    "image": np.array([2, 3]),
+    "all": np.array([1, 2, 3]),
+    "flat": np.array([2, 4, -1]),
+    "flat3": np.array([2, 2, -1]),
+    "pairs": np.array([2, 2, 2, 3, 3]),
+    "whole": np.array([2, 4, 3, 3]),
+    "wide": np.array([4, -1]),
+    "kept": np.array([2, 4, 1, 1]),
+    "one": np.ones((1, 1), np.float32),
+    "eps": np.array(1e-3, np.float32),
+    "tiny": np.array(1e-6, np.float32),
+    "zero": np.array(0, np.float32),
+    "many": np.array(0.9, np.float32),
+    "ones": np.ones(2, np.float32),
+    "zeros": np.zeros(2, np.float32),
+    "s": np.array([0.5, 2, 3, -1], np.float32),
+    "s1": np.array([0.5, 2, 3, -1], np.float32).reshape(4, 1, 1),
+    "s2": np.array([0.5, 2, 3, -1], np.float32).reshape(1, 2, 2, 1, 1),
+    "b1": np.array([1, 2, 0.3, -1], np.float32).reshape(1, 4, 1, 1),
+    "b3": np.array([1, 2, 0.3, -1], np.float32).reshape(4, 1),
+    "row": np.array([0.5, 2, 3], np.float32),
+    "column": np.array([0.5, 2, 3], np.float32).reshape(3, 1),
+}
+
+
+def operators(nodes: str, *sizes: int) -> list[str]:
+    """What is left of a network of x, which computes what it did."""
+    used = [
+        name
+        for name in CONSTANTS
+        if name
+        in set(nodes.replace(",", " ").replace("(", " ").replace(")", " ").split())
+    ]
+    body = onnx.parser.parse_graph(
+        f"g (float[{','.join(map(str, sizes))}] x) => (float y) {{ {nodes} }}"
+    )
+    body.initializer.extend(
+        numpy_helper.from_array(CONSTANTS[name], name) for name in used
+    )
+    model = helper.make_model(body, opset_imports=[helper.make_opsetid("", 18)])
+    found = load(model).model
+    simplify(found)
+    x = np.random.default_rng(0).normal(0.3, 1.5, sizes).astype(np.float32)
+    left, right = (
+        ReferenceEvaluator(m).run(None, {"x": x})[0]
+        for m in (model, ir.to_proto(found))
+    )
+    assert left.shape == right.shape
+    np.testing.assert_allclose(left, right, rtol=1e-3, atol=1e-4)
+    return [node.op_type for node in found.graph]
+
+
+# A sum over an axis of size 1 is no sum over the row: it was one already.
+SUMMED_TWICE = [
+    "e = Exp(x) m = ReduceMean(e, last) t = ReduceSum(m, last) y = Div(e, t)",
+    "e = Exp(x) m = ReduceMean(e, last) t = MatMul(m, one) y = Div(e, t)",
+    "e = Exp(x) m = ReduceMean(e, last) r = Sqrt(m) t = ReduceSumSquare(r, last)"
+    " y = Div(e, t)",
+    "e = Exp(x) m = ReduceMean(e, last) t = ReduceSum(m, last) y = Log(t)",
+]
+
+
+@pytest.mark.parametrize("nodes", SUMMED_TWICE)
+def test_what_was_summed_is_not_summed_again(nodes: str) -> None:
+    assert not {"Softmax", "ReduceLogSumExp"} & set(operators(nodes, 2, 3, 3))
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_row_may_become_one_number(kept: int) -> None:
+    nodes = f"""m = ReduceMax(x, last)  d = Sub(x, m)  e = Exp(d)
+        t = ReduceSum<keepdims = {kept}>(e, last)  l = Log(t)
+        k = ReduceMax<keepdims = {kept}>(x, last)  y = Add(k, l)"""
+    assert operators(nodes, 3, 3, 3) == ["ReduceLogSumExp"]
+    # Of another axis, of the mean, by another shift, of other rows of as many.
+    for was, now in (
+        (
+            "k = ReduceMax<keepdims = {kept}>(x, last)",
+            "k = ReduceMax<keepdims = {kept}>(x, channels)",
+        ),
+        ("t = ReduceSum", "t = ReduceMean"),
+        ("k = ReduceMax", "k = ReduceMin"),
+        ("Exp(d)", "Abs(d)"),
+    ):
+        assert (
+            len(
+                operators(
+                    nodes.replace(was.format(kept=kept), now.format(kept=kept)), 3, 3, 3
+                )
+            )
+            > 1
+        )
+
+
+def test_numbers_of_rows_are_not_laid_beside_elements() -> None:
+    """[3, 3] beside [3, 3, 3] is one of each column, not of each row."""
+    nodes = "e = Exp(x) t = ReduceSum<keepdims = 0>(e, last) y = Div(e, t)"
+    assert "Softmax" not in operators(nodes, 3, 3, 3)
+    nodes = """m = ReduceMean<keepdims = 0>(x, last)  c = Sub(x, m)  q = Mul(c, c)
+        v = ReduceMean(q, last)  w = Add(v, eps)  r = Sqrt(w)  y = Div(c, r)"""
+    assert "LayerNormalization" not in operators(nodes, 3, 3, 3)
+
+
+NORM = """m = ReduceMean(x, {axes})  c = Sub(x, m)  q = Mul(c, c)
+    v = ReduceMean(q, {axes})  w = Add(v, eps)  r = Sqrt(w)  d = Div(c, r)  t = Mul(d, s1)  y = Add(t, b1)"""
+
+
+@pytest.mark.parametrize(
+    ("axes", "wanted"),
+    [
+        ("channels", ["Transpose", "LayerNormalization", "Transpose"]),
+        ("image", ["InstanceNormalization"]),
+        ("all", ["GroupNormalization"]),
+    ],
+)
+def test_a_norm_of_images_may_be_of_any_axes(axes: str, wanted: list[str]) -> None:
+    nodes = NORM.format(axes=axes)
+    assert operators(nodes, 2, 4, 3, 3) == wanted
+    other = "image" if axes == "channels" else "channels"
+    for was, now in (
+        (f"(q, {axes})", f"(q, {other})"),
+        ("Add(v, eps)  r = Sqrt(w)", "Sqrt(v)  r = Add(w, eps)"),
+        ("Div(c, r)", "Div(x, r)"),
+    ):
+        found = operators(nodes.replace(was, now), 2, 4, 3, 3)
+        assert len(found) > 3 or "ReduceMean" in found
+
+
+@pytest.mark.parametrize("sizes", [(2, 4, 3), (2, 4, 1)])
+def test_a_channel_in_one_axis_may_have_its_scale(sizes: tuple[int, ...]) -> None:
+    nodes = NORM.replace("s1", "b3").replace("b1", "b3").format(axes="last")
+    assert operators(nodes, *sizes) == ["InstanceNormalization"]
+
+
+MEANS = [
+    "t = Transpose<perm = [0, 2, 1]>(x)  k = ReduceMean(t, channels)"
+    "  m = Transpose<perm = [0, 2, 1]>(k)",
+    "t = Transpose<perm = [0, 2, 1]>(x)  k = ReduceMean<keepdims = 0>(t, channels)"
+    "  m = Unsqueeze(k, last)",
+]
+
+
+@pytest.mark.parametrize("mean", MEANS)
+def test_a_mean_may_be_of_what_is_turned_for_it(mean: str) -> None:
+    rest = """  c = Sub(x, m)  q = Mul(c, c)  v = ReduceMean(q, last)  w = Add(v, eps)
+        r = Sqrt(w)  y = Div(c, r)"""
+    assert operators(mean + rest, 2, 3, 3) == ["LayerNormalization"]
+    # Not turned back, or turned so that the rows change places.
+    other = mean.replace("m = Transpose<perm = [0, 2, 1]>(k)", "m = Identity(k)")
+    other = other.replace("[0, 2, 1]>(x)", "[1, 2, 0]>(x)")
+    assert "LayerNormalization" not in operators(other + rest, 3, 3, 3)
+
+
+def test_a_mean_may_be_of_what_is_flattened_for_it() -> None:
+    nodes = """f = Reshape(x, flat)  n = ReduceMean<keepdims = 0>(f, last)
+        m = Reshape(n, kept) """ + NORM.format(axes="image").split(")", 1)[1]
+    assert operators(nodes, 2, 4, 3, 3) == ["InstanceNormalization"]
+
+
+GUARDED = """m = ReduceMean(x, last)  q = Mul(x, x)  p = ReduceMean(q, last)
+    n = Mul(m, m)  d = Sub(p, n)  v = Max(d, {least})  w = Add(v, eps)  r = Sqrt(w)  c = Sub(x, m)
+    y = Div(c, r)"""
+
+
+def test_a_variance_is_not_negative() -> None:
+    """Flax guards the difference of two means that it computes it as."""
+    assert operators(GUARDED.format(least="zero"), 2, 3, 5) == ["LayerNormalization"]
+    assert len(operators(GUARDED.format(least="many"), 2, 3, 5)) > 3
+    swapped = GUARDED.replace("Sub(p, n)", "Sub(n, p)").format(least="zero")
+    assert len(operators(swapped, 2, 3, 5)) > 3
+
+
+def test_a_length_may_be_bounded_before_its_root_is_taken() -> None:
+    nodes = """q = Mul(x, x)  t = ReduceSum(q, last)  b = Max(t, tiny)  r = Sqrt(b)
+        i = Reciprocal(r)  y = Mul(x, i)"""
+    assert operators(nodes, 2, 3, 5) == ["ReduceL2", "Max", "Div"]
+    assert operators(nodes.replace("ReduceSum", "ReduceMean"), 2, 3, 5) != [
+        *("ReduceL2", "Max", "Div")
+    ]
+
+
+SHIFTED = """m = ReduceMean(x, last)  d = Sub(x, m)  e = Exp(d)  t = ReduceSum(e, last)
+    b = Max(t, {least})  y = Div(e, b)"""
+
+
+def test_exponentials_about_their_mean_add_to_more_than_1() -> None:
+    assert operators(SHIFTED.format(least="tiny"), 2, 3, 3) == ["Softmax"]
+    assert "Softmax" not in operators(SHIFTED.format(least="b3"), 2, 4, 3)
+
+
+GROUPS = """g = Reshape(x, flat3)  n = InstanceNormalization<epsilon = 0.001>(
+    g, ones, zeros)  {between}"""
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "k = Reshape(n, whole)  t = Mul(k, s1)  y = Add(t, b1)",
+        "k = Reshape(n, pairs)  t = Mul(k, s2)  y = Reshape(t, whole)",
+        "k = Reshape(n, flat)  t = Add(k, b3)  u = Mul(b3, t)  y = Reshape(u, whole)",
+    ],
+)
+def test_a_scale_of_channels_may_stand_at_any_view(between: str) -> None:
+    nodes = GROUPS.format(between=between)
+    assert operators(nodes, 2, 4, 3, 3) == ["GroupNormalization"]
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "k = Reshape(n, whole)  y = Mul(k, row)",  # a number for each column
+        "k = Reshape(n, whole)  y = Mul(k, column)",
+        "k = Reshape(n, pairs)  t = Mul(k, row)  y = Reshape(t, whole)",
+    ],
+)
+def test_a_scale_of_others_than_channels_stays(between: str) -> None:
+    found = operators(GROUPS.format(between=between), 2, 4, 3, 3)
+    assert found.count("Mul") == 1
+
+
+def test_groups_may_be_rows_of_two_axes() -> None:
+    nodes = """g = Reshape(x, wide)  m = ReduceMean(g, last)  c = Sub(g, m)
+        q = Mul(c, c)  v = ReduceMean(q, last)  w = Add(v, eps)
+        r = Sqrt(w)  d = Div(c, r)  k = Reshape(d, whole)  y = Mul(k, s1)"""
+    assert operators(nodes, 2, 4, 3, 3) == ["GroupNormalization"]
+
+
+def test_a_sum_of_products_with_a_vector() -> None:
+    nodes = 'y = Einsum<equation = "abc,c->ab">(x, row)'
+    assert operators(nodes, 2, 3, 3) == ["MatMul"]
+    nodes = 'y = Einsum<equation = "abc,b->ac">(x, row)'
+    assert operators(nodes, 2, 3, 3) == ["Einsum"]

@@ -73,8 +73,9 @@ def _functions(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
         dtype = region.root.dtype
         assert dtype is not None
         places = _PLACES.get(dtype.name)
-        if places is None:
-            continue
+        dims = [around.facts.dims(x) for x in (region.root, region.base)]
+        if places is None or (dims[0] != dims[1] and _left(region)):
+            continue  # a sum takes in no factor that is needed elsewhere
         if region.axes is not None:
             row = normalised_sum(region, places, around.facts)
             if row is not None:

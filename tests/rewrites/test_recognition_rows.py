@@ -26,6 +26,7 @@ CONSTANTS = {
     "one": np.ones((1, 1), np.float32),
     "eps": np.array(1e-3, np.float32),
     "tiny": np.array(1e-6, np.float32),
+    "two": np.array(2, np.float32),
     "zero": np.array(0, np.float32),
     "many": np.array(0.9, np.float32),
     "ones": np.ones(2, np.float32),
@@ -118,7 +119,8 @@ def test_numbers_of_rows_are_not_laid_beside_elements() -> None:
 
 
 NORM = """m = ReduceMean(x, {axes})  c = Sub(x, m)  q = Mul(c, c)
-    v = ReduceMean(q, {axes})  w = Add(v, eps)  r = Sqrt(w)  d = Div(c, r)  t = Mul(d, s1)  y = Add(t, b1)"""
+    v = ReduceMean(q, {axes})  w = Add(v, eps)  r = Sqrt(w)  d = Div(c, r)
+    t = Mul(d, s1)  y = Add(t, b1)"""
 
 
 @pytest.mark.parametrize(
@@ -174,8 +176,8 @@ def test_a_mean_may_be_of_what_is_flattened_for_it() -> None:
 
 
 GUARDED = """m = ReduceMean(x, last)  q = Mul(x, x)  p = ReduceMean(q, last)
-    n = Mul(m, m)  d = Sub(p, n)  v = Max(d, {least})  w = Add(v, eps)  r = Sqrt(w)  c = Sub(x, m)
-    y = Div(c, r)"""
+    n = Mul(m, m)  d = Sub(p, n)  v = Max(d, {least})  w = Add(v, eps)  r = Sqrt(w)
+    c = Sub(x, m)  y = Div(c, r)"""
 
 
 def test_a_variance_is_not_negative() -> None:
@@ -246,3 +248,10 @@ def test_a_sum_of_products_with_a_vector() -> None:
     assert operators(nodes, 2, 3, 3) == ["MatMul"]
     nodes = 'y = Einsum<equation = "abc,b->ac">(x, row)'
     assert operators(nodes, 2, 3, 3) == ["Einsum"]
+
+
+def test_a_sum_takes_in_no_factor_that_is_needed_elsewhere() -> None:
+    """The mean of (2 x)^2 over 4 elements is the sum of x^2, by chance."""
+    nodes = """t = Mul(x, two)  q = Mul(t, t)  m = ReduceMean(q, last)  w = Add(m, eps)
+        r = Sqrt(w)  d = Div(t, r)  y = Add(d, t)"""
+    assert "ReduceSumSquare" not in operators(nodes, 2, 3, 4)

@@ -87,7 +87,7 @@ def _of_groups(
     x: ir.Value, dims: Dims, read: Reading, users: Sequence[ir.Node], facts: Facts
 ) -> tuple[Draft, ...]:
     """Of channels, if what is computed from them until the end is of each channel."""
-    rows, channels = facts.dims(read.inputs[0]) or (), dims[1]
+    rows, channels = _rows(read, facts), dims[1]
     groups = _groups(rows, dims, read)
     if not (isinstance(groups, int) and isinstance(channels, int)) or x.dtype is None:
         return ()
@@ -111,8 +111,9 @@ def _of_groups(
             if facts.uniform(given) == neutral:
                 continue
             return ()
-        vector = given if facts.dims(given) == (channels,) else None
-        vector = vector or made("Reshape", given, ints([channels]))
+        vector: Input = given
+        if facts.dims(given) != (channels,):
+            vector = made("Reshape", given, ints([channels]))
         if op == "Mul":
             scale = vector if scale is None else made("Mul", scale, vector)
             bias = None if bias is None else made("Mul", bias, vector)
@@ -131,13 +132,19 @@ def _of_groups(
     return (*drafts, WORDS[operator].write([x, *filled], parameters))
 
 
+def _rows(read: Reading, facts: Facts) -> Dims:
+    """The sizes of what is normalised."""
+    x = read.inputs[0]
+    return () if x is None else facts.dims(x) or ()
+
+
 def _groups(rows: Dims, dims: Dims, read: Reading) -> Dim | None:
     """How many parts of an image are normalised, each by itself."""
     axis, total = read.parameters.get("axis", 2), product(dims[1:])
     part = product(rows[axis:])
     if "groups" not in read.parameters and isinstance(total, int):
         whole_parts = isinstance(part, int) and part > 0 and total % part == 0
-        return total // part if whole_parts else None  # type: ignore[operator]
+        return total // part if whole_parts else None
     if axis != 2 or len(rows) < 3 or same(rows[0], dims[0]) is not True:
         return None
     return read.parameters.get("groups", rows[1])
@@ -175,7 +182,7 @@ def _of_rows(x: ir.Value, dims: Dims, read: Reading, facts: Facts) -> tuple[Draf
         for given, n in zip(read.inputs[1:], (1, 0), strict=True)
     ):
         return ()
-    row = (facts.dims(read.inputs[0]) or ())[read.parameters.get("axis", 2) :]
+    row = _rows(read, facts)[read.parameters.get("axis", 2) :]
     for first in range(1, len(dims)):
         sizes = dims[first:]
         if same(product(sizes), product(row)) is True and x.dtype is not None:

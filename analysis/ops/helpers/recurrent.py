@@ -135,7 +135,7 @@ def run_dynamic_quantized_lstm(
     read = x if lengths is None else x[: int(lengths.max())]
     weight = exact_weight(w - w_zero.double())
     gates = rounded_product(read.flatten(0, 1)[None], weight, w_scale)
-    gates = gates.unflatten(1, read.shape[:2]).transpose(0, 1)
+    gates = torch.unflatten(gates, 1, read.shape[:2]).transpose(0, 1)
     y, h, c = over_time(step, gates, states, lengths, reverse, keeps=True)
     return F.pad(y, [0] * 7 + [len(x) - len(read)]), h, c
 
@@ -181,15 +181,15 @@ def run_gru(
     x = x.transpose(0, 1) if batch_first else x
     f, g = activations[0::2], activations[1::2]
     size = r.shape[2]
-    r_gates, r_new = r.mT.split((2 * size, size), dim=2)
+    r_gates, r_new = r.mT.split_with_sizes((2 * size, size), dim=2)
     bias = x.new_zeros(len(r), 6 * size) if bias is None else bias
-    of_gates, of_new, past_gates, past_new = bias[:, None].split(
+    of_gates, of_new, past_gates, past_new = bias[:, None].split_with_sizes(
         (2 * size, size) * 2, dim=-1
     )
     added = torch.cat([of_gates + past_gates, of_new], dim=-1)
 
     def step(inputs: Tensor, hidden: Tensor) -> tuple[Tensor, ...]:
-        gates, new = inputs.split((2 * size, size), dim=-1)
+        gates, new = inputs.split_with_sizes((2 * size, size), dim=-1)
         gates = activate(f, torch.baddbmm(gates, hidden, r_gates), clip)
         z, reset = gates.chunk(2, dim=-1)
         if reset_after:
@@ -230,7 +230,7 @@ def run_rnn(
 def input_gates(x: Tensor, w: Tensor, bias: Tensor | int) -> Tensor:
     """What x adds to the gates of all steps: [time, directions, batch, size]."""
     y = x.flatten(0, 1) @ w.mT + bias
-    return y.unflatten(1, x.shape[:2]).transpose(0, 1)
+    return torch.unflatten(y, 1, x.shape[:2]).transpose(0, 1)
 
 
 def first_state(
@@ -312,5 +312,5 @@ def activation(kind: str | tuple[str | float, ...], x: Tensor) -> Tensor:
         return a * torch.tanh(b * x)
     if name == "thresholdedrelu":
         return torch.where(x > a, x, 0)
-    y: Tensor = getattr(F, name)(x)  # relu, sigmoid, softplus, softsign or tanh
+    y: Tensor = getattr(F, str(name))(x)  # relu, sigmoid, softplus, softsign or tanh
     return y

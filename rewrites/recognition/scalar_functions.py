@@ -189,10 +189,11 @@ def scalar_function(term: Term, places: int) -> Found | None:
 
 def _stored(parameters: dict[str, Any]) -> dict[str, Any]:
     """Attributes and new constants are float32."""
-    return {
-        k: float(np.float32(v)) if isinstance(v, float) else v
-        for k, v in parameters.items()
-    }
+    with np.errstate(over="ignore"):  # to an infinity, which nothing is the same as
+        return {
+            k: float(np.float32(v)) if isinstance(v, float) else v
+            for k, v in parameters.items()
+        }
 
 
 def _alike(a: np.ndarray, b: np.ndarray | None, places: int) -> bool:

@@ -312,7 +312,8 @@ class Naming:
         names = callee_arguments(outer)
         for size in call.sizes:
             names.append(unused(size_name(size), names))
-        results = [name if name not in PASSING else "" for name in made]
+        told = {*self.wishes.values()}
+        results = [name if name in told or name not in PASSING else "" for name in made]
         self.callees += [Callee(r, names, results) for r in (call, *block.others)]
 
     def note_attention(self, statements: Iterable[Statement]) -> None:

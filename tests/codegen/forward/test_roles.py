@@ -199,3 +199,20 @@ def test_a_part_behind_an_activation_is_a_gate(gated: int, tmp_path: Path) -> No
     text = text_of(g, tmp_path, y=y)
     names = "gate, hidden" if gated == 0 else "hidden, gate"
     assert f"{names} = self.proj(x).chunk(2, dim=1)" in text
+
+
+def test_what_a_class_returns_is_called_as_what_it_does_outside(tmp_path: Path) -> None:
+    g = Traced(x=["batch", 8], c=["batch", 8])
+
+    def changed(y: str, scale: str, shift: str) -> str:
+        return str(
+            g("Add", g("Mul", g("Tanh", y), g("Add", scale, g.number(1.0))), shift)
+        )
+
+    with g.module("norm", "AdaNorm"):
+        parts = g("Split", g.fc("c", "ada", 8, 40), outputs=5, axis=1, num_outputs=5)
+        y = changed("x", parts[1], parts[0])
+    y = g("Add", "x", g("Mul", parts[2], g.fc(g("Relu", y), "mlp", 8, 8)))
+    text = text_of(g, tmp_path, y=changed(y, parts[4], parts[3]))
+    names = "shift, scale, gate, shift2, scale2"
+    assert f"{names} = self.ada(c).chunk(5, dim=1)" in text

@@ -63,7 +63,9 @@ def _is_member(item: Item) -> bool:
 
 
 def _numbered(call: ModuleCall) -> bool:
-    return all(
+    """Whether each is a member of its number, and none is called again."""
+    forms = [item.form for item in call.items if isinstance(item, Assignment)]
+    return len(forms) == len({*map(id, forms)}) and all(
         item.path.startswith(f"{call.path}.")
         and item.path.removeprefix(f"{call.path}.").isdigit()
         for item in call.items

@@ -242,7 +242,8 @@ def _read(node: ir.Node, facts: Facts) -> Reading | None:
         dims = None if read.inputs[0] is None else facts.dims(read.inputs[0])
         axes = range(read.parameters.get("axis", 2), len(dims or ()))
         given = {"axes": frozenset(axes), "epsilon": read.parameters["epsilon"]}
-        return Reading(read.inputs, given) if axes else None
+        of_channels = node.op_type == "InstanceNormalization" and _vectors(node, facts)
+        return Reading(read.inputs, given) if axes and not of_channels else None
     if node.op_type == "Cast":
         return read if read.parameters["source"] == "BOOL" else None
     return _of_what_is_seen(read, facts) if node.op_type in REDUCTIONS else read

@@ -255,3 +255,12 @@ def test_a_sum_takes_in_no_factor_that_is_needed_elsewhere() -> None:
     nodes = """t = Mul(x, two)  q = Mul(t, t)  m = ReduceMean(q, last)  w = Add(m, eps)
         r = Sqrt(w)  d = Div(t, r)  y = Add(d, t)"""
     assert "ReduceSumSquare" not in operators(nodes, 2, 3, 4)
+
+
+@pytest.mark.parametrize("sizes", [(2, 4, 4), (1, 4, 1, 4)])
+def test_numbers_of_channels_are_none_of_a_row_of_as_many(
+    sizes: tuple[int, ...],
+) -> None:
+    """`operators` compares what is computed."""
+    nodes = "n = InstanceNormalization(x, s, s) m = Mul(n, two) y = Add(m, b1)"
+    operators(nodes if len(sizes) == 4 else nodes.replace("b1", "b3"), *sizes)

@@ -125,10 +125,8 @@ def _add_compile(command: Command) -> None:
     sub = command("compile", _compile, "Write a checked PyTorch package for a model.")
     sub.add_argument("model", help=".onnx or .onnxtxt file")
     sub.add_argument("-o", "--out", help="package folder (default: generated/<model>)")
-    sub.add_argument("--no-verify", action="store_true", help="write without comparing")
-    sub.add_argument(
-        "--no-cache", action="store_true", help="make anew what was written before"
-    )
+    _flag(sub, "--no-verify", "write without comparing")
+    _flag(sub, "--no-cache", "make anew what was written before")
     sub.add_argument(
         "--inputs", metavar="FILE", help=".npz or .pb inputs to check with"
     )
@@ -172,10 +170,10 @@ def _add_compile(command: Command) -> None:
         default=AUTO,
         help="what Session runs the network on (default: it measures which is fastest)",
     )
-    sub.add_argument(
+    _flag(
+        sub,
         "--shared-runtime",
-        action="store_true",
-        help="packages in one folder read session.py and what goes with it from"
+        "packages in one folder read session.py and what goes with it from"
         " runtime/ beside them",
     )
     _add_ways(sub)
@@ -190,13 +188,13 @@ def _add_ways(sub: argparse.ArgumentParser) -> None:
         help="let up to N parts of the network run side by side, if that is predicted"
         " to be worth it; auto: as many as this machine's cores allow",
     )
-    sub.add_argument(
+    _flag(
+        sub,
         "--profile",
-        action="store_true",
-        help="measure here, with --lanes what operators take and whether lanes gain,"
+        "measure here, with --lanes what operators take and whether lanes gain,"
         " with --target triton which kernels are worth it",
     )
-    sub.add_argument("--autotune", action="store_true", help=AUTOTUNE)
+    _flag(sub, "--autotune", AUTOTUNE)
     sub.add_argument(
         "--fusion",
         choices=("tvm", "dnnfusion"),
@@ -315,27 +313,27 @@ def _add_reading(command: Command) -> None:
     sub = command("diff", _diff, "Show what tells two networks apart.")
     sub.add_argument("one", help="a package, or an .onnx or .onnxtxt file")
     sub.add_argument("other", help="likewise; nothing is written")
-    sub.add_argument("--markdown", action="store_true", help="for a review")
+    _flag(sub, "--markdown", "for a review")
     _add_json(sub)
 
     sub = command("review", _review, "Say what a change does to a repository's models.")
     sub.add_argument("base", help="the commit to compare with; Markdown is printed")
-    sub.add_argument(
-        "--speed", action="store_true", help="time packages beside ONNX Runtime"
-    )
+    _flag(sub, "--speed", "time packages beside ONNX Runtime")
 
     command("mcp", _mcp, "Serve the reading commands to agents (needs fairhand[mcp]).")
 
     sub = command("status", _status, "List the packages of a folder.")
     sub.add_argument("folder")
-    sub.add_argument(
-        "--check", action="store_true", help="exit with 1 where one isn't as written"
-    )
+    _flag(sub, "--check", "exit with 1 where one isn't as written")
     _add_json(sub)
 
 
+def _flag(sub: argparse.ArgumentParser, name: str, text: str) -> None:
+    sub.add_argument(name, action="store_true", help=text)
+
+
 def _add_json(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--json", action="store_true", help="print it for other programs")
+    _flag(sub, "--json", "print it for other programs")
 
 
 def _add_laws(command: Command) -> None:
@@ -361,12 +359,8 @@ def _add_laws(command: Command) -> None:
     sub = command("prove", _prove, "Prove the rewrite rules again (needs z3-solver).")
     sub.add_argument("rule", nargs="*", help="rules or families (default: all)")
     sub.add_argument("--jobs", type=_positive, default=2)
-    sub.add_argument(
-        "--write", action="store_true", help="store the verdicts that packages ship"
-    )
-    sub.add_argument(
-        "--check", action="store_true", help="fail where another verdict is stored"
-    )
+    _flag(sub, "--write", "store the verdicts that packages ship")
+    _flag(sub, "--check", "fail where another verdict is stored")
     _add_own_laws(sub)
 
 
@@ -396,10 +390,8 @@ def _add_plans(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--device", choices=DEVICES, default="cpu", help="what costs are estimated for"
     )
-    sub.add_argument("--profile", action="store_true", help=MEASURE)
-    sub.add_argument(
-        "--json", action="store_true", help="print the plans for other programs"
-    )
+    _flag(sub, "--profile", MEASURE)
+    _flag(sub, "--json", "print the plans for other programs")
     sub.add_argument(
         "--html", metavar="FILE", help="write the plans as one page (default: 2 lanes)"
     )

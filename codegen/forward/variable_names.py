@@ -62,21 +62,24 @@ class Callee(NamedTuple):
     results: list[str]
 
 
+class Subject(NamedTuple):
+    """The class whose body is written, and what is around it."""
+
+    cls: ModuleClass
+    classes: ClassTable
+    shapes: ShapeFacts
+    reserved: frozenset[str]  # helpers, which no variable may hide
+
+
 class Naming:
     """The names of one body, and what decides them; they flow from caller to callee."""
 
-    def __init__(
-        self,
-        cls: ModuleClass,
-        classes: ClassTable,
-        shapes: ShapeFacts,
-        reserved: frozenset[str],
-    ) -> None:
-        self.reserved = reserved  # helpers, which no variable may hide
-        self.cls, self.classes, self.shapes = cls, classes, shapes
+    def __init__(self, of: Subject) -> None:
+        cls, self.classes, self.shapes, self.reserved = of
+        self.subject, self.cls = of, cls
         self.call = cls.call
         self.inputs = [*self.call.inputs, *self.call.sizes]
-        self.is_root = self.call is classes.root.call
+        self.is_root = self.call is self.classes.root.call
         self.texts = {m.what: m.text for m in cls.members}
         self.ints = set(self.call.ints)
         self.names: dict[ir.Value, str] = {}

@@ -9,6 +9,7 @@ import onnx_ir as ir
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.spelling.expr import Name
 from ..classes.module_classes import ClassTable, ModuleClass
+from ..forward.variable_names import Subject
 from ..forward.writer import BodyWriter
 from ..ir.assignment import Assignment
 from ..ir.control_flow import Action
@@ -42,19 +43,13 @@ def _calls_of(classes: ClassTable) -> dict[ModuleClass, list[ModuleCall]]:
 
 def kernel_bodies(
     classes: ClassTable, collection: KernelSet
-) -> Callable[..., BodyWriter]:
+) -> Callable[[Subject], BodyWriter]:
     """What writes a body: with kernels, if its class is called alike each time."""
     calls = _calls_of(classes)
 
-    def make(
-        cls: ModuleClass,
-        classes: ClassTable,
-        shapes: ShapeFacts,
-        reserved: frozenset[str],
-    ) -> BodyWriter:
-        if cls not in calls:
-            return BodyWriter(cls, classes, shapes, reserved)
-        return _KernelBody(cls, classes, shapes, reserved, collection, calls[cls])
+    def make(of: Subject) -> BodyWriter:
+        alike = calls.get(of.cls)
+        return _KernelBody(of, collection, alike) if alike else BodyWriter(of)
 
     return make
 
@@ -63,18 +58,12 @@ class _KernelBody(BodyWriter):
     """Writes a forward, and offers or takes kernels for its statements."""
 
     def __init__(
-        self,
-        cls: ModuleClass,
-        classes: ClassTable,
-        shapes: ShapeFacts,
-        reserved: frozenset[str],
-        collection: KernelSet,
-        calls: Sequence[ModuleCall],
+        self, of: Subject, collection: KernelSet, calls: Sequence[ModuleCall]
     ) -> None:
-        super().__init__(cls, classes, shapes, reserved)
+        super().__init__(of)
         self.collection, self.calls = collection, calls
         self.regions = Regions(
-            _around(calls, shapes),
+            _around(calls, of.shapes),
             collection.group_of,
             collection.memo,
             collection.saved,

@@ -9,9 +9,9 @@ import onnx_ir as ir
 
 from ...analysis.dataflow.dag import Grouping
 from ...analysis.fusion.dnnfusion import FusionPlan
-from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.spelling.expr import Name, Ref
 from ..classes.module_classes import ClassTable, ModuleClass
+from ..forward.variable_names import Subject
 from ..forward.writer import BodyWriter
 from ..ir.assignment import Assignment
 from ..ir.control_flow import Block
@@ -73,15 +73,8 @@ def _home(item: Assignment | ModuleCall, home: Mapping[ir.Node, int]) -> int | N
 class GroupWriter(ForkWriter):
     """Writes a forward that calls a method for each larger group."""
 
-    def __init__(
-        self,
-        cls: ModuleClass,
-        classes: ClassTable,
-        shapes: ShapeFacts,
-        reserved: frozenset[str],
-        groups: Groups,
-    ) -> None:
-        super().__init__(cls, classes, shapes, reserved, ())
+    def __init__(self, of: Subject, groups: Groups) -> None:
+        super().__init__(of, ())
         self.groups = groups
 
     def statements(self) -> list[Statement]:

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.schedule.fork_join import Fork
 from ...analysis.spelling.expr import Call, Expr, Name, Ref, render
-from ..classes.module_classes import ClassTable, ModuleClass
+from ..forward.variable_names import Subject
 from ..forward.writer import Body, BodyWriter
 from ..ir.assignment import LayerRef
 from ..ir.identifiers import unused
@@ -25,19 +24,12 @@ RUN_LANES, DIVIDES_THREADS = "run_lanes", "divides_threads"
 class ForkWriter(BodyWriter):
     """Writes a forward in which some items stand in lanes."""
 
-    def __init__(
-        self,
-        cls: ModuleClass,
-        classes: ClassTable,
-        shapes: ShapeFacts,
-        reserved: frozenset[str],
-        forks: Sequence[Fork],
-    ) -> None:
-        super().__init__(cls, classes, shapes, reserved)
+    def __init__(self, of: Subject, forks: Sequence[Fork]) -> None:
+        super().__init__(of)
         self.forks = forks
         self.lanes: list[LaneWriter] = []
         self.calls: tuple[tuple[str, ...], ...] = ()
-        self.taken = {member.attr for member in cls.members}
+        self.taken = {member.attr for member in of.cls.members}
 
     def statements(self) -> list[Statement]:
         whole = super().statements()
@@ -101,7 +93,7 @@ class LaneWriter(BodyWriter):
     """Writes the method that is one lane: the items at some places of a forward."""
 
     def __init__(self, caller: ForkWriter, method: str, lane: Sequence[int]) -> None:
-        super().__init__(caller.cls, caller.classes, caller.shapes, caller.reserved)
+        super().__init__(caller.subject)
         self.is_root = False
         self.method, self.lane = method, lane
         items = [self.call.items[i] for i in lane]

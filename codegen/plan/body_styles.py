@@ -14,6 +14,7 @@ from ...analysis.fusion.tvm_baseline import tvm
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.schedule.fork_join import Fork
 from ..classes.module_classes import ClassTable, ModuleClass
+from ..forward.variable_names import Subject
 from ..forward.writer import BodyWriter
 from ..kernels.forward_with_kernels import kernel_bodies
 from ..kernels.kernel_set import KernelSet
@@ -53,7 +54,7 @@ class BodyWriters:
             self.divided.forks if self.divided is not None else {}
         )
         self._groups = groups_of(classes, model, style.fused)
-        self._other: Callable[..., BodyWriter] = (
+        self._other: Callable[[Subject], BodyWriter] = (
             BodyWriter
             if style.collection is None
             else kernel_bodies(classes, style.collection)
@@ -69,12 +70,12 @@ class BodyWriters:
 
     def writer(self, cls: ModuleClass, reserved: frozenset[str]) -> BodyWriter:
         """Of one class; no value may be called as one of `reserved`."""
-        given = cls, self._classes, self._shapes, reserved
+        of = Subject(cls, self._classes, self._shapes, reserved)
         if cls in self._forks:
-            return ForkWriter(*given, self._forks[cls])
+            return ForkWriter(of, self._forks[cls])
         if cls in self._groups:
-            return GroupWriter(*given, self._groups[cls])
-        return self._other(*given)
+            return GroupWriter(of, self._groups[cls])
+        return self._other(of)
 
 
 def body_style(

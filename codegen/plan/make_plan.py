@@ -24,6 +24,7 @@ from ..forward.writer import Body, BodyWriter, method_plan
 from ..ir.copied_source import helper_sources
 from ..ir.identifiers import class_name, unused, variable
 from ..ir.module_call import ModuleCall
+from ..ir.naming import GENERIC
 from ..ir.package_plan import (
     ArgumentPlan,
     ClassPlan,
@@ -220,7 +221,10 @@ def _class_plan(
 def _root_arguments(
     root: ModuleCall, interface: Interface, reserved: frozenset[str]
 ) -> list[str]:
-    """What the inputs are called; one in a list of caches is `past[0][1]`."""
+    """What the inputs are called; one in a list of caches is `past[0][1]`.
+
+    onnx::MatMul_0 is TorchScript's word for what has no name.
+    """
     nested = {
         value: f"{family.name}[{i}]" + (f"[{j}]" if len(row) > 1 else "")
         for family in interface.taken
@@ -230,7 +234,10 @@ def _root_arguments(
     families = {family.name for family in interface.taken}
     taken: list[str] = []
     for value in root.inputs:
-        name = unused(variable(value.name or "x"), {*taken, *reserved, *families})
+        word = value.name or "x"
+        if word.startswith("onnx::"):
+            word = next((letter for letter in GENERIC if letter not in taken), "x")
+        name = unused(variable(word), {*taken, *reserved, *families})
         taken.append(nested.get(value, name))
     return taken
 

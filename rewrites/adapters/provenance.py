@@ -181,7 +181,8 @@ def shared_name(nodes: Sequence[ir.Node], op: str) -> str:
     """A path like those of the merged nodes: '/encoder/layer.0/Gelu'."""
     paths = [(node.name or "").split("/")[:-1] for node in nodes]
     depth = _common(paths)
-    if depth <= 1:
+    at_root = all(path == [""] for path in paths)  # '/Gelu' stands in no module
+    if depth <= 1 and not at_root:
         return op
     return "/".join([*paths[0][:depth], op])
 

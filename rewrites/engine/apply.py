@@ -30,6 +30,7 @@ from ..language.operators.read_write import (
     Output,
 )
 from ..recognition.attention import OPEN
+from ..recognition.movement_chains import with_rows_behind
 from ..recognition.recognition import Recognition
 from ..recognition.regions import Neighbourhoods
 from .build import Builder
@@ -144,7 +145,7 @@ class Rewriter:
             users += [user for user, _ in root.uses()]
             self._replace(root, value)
         self._remove(matched)
-        self.touched += [*new, *users]
+        self.touched += [*new, *with_rows_behind(users)]
         for node in new:
             producers = (x.producer() for x in node.inputs if x is not None)
             self.touched += [p for p in producers if p is not None]

@@ -261,9 +261,9 @@ class _Affine:
             for inner, number in ((a, _number(b)), (b, _number(a))):
                 if not number or not math.isfinite(number):
                     continue
-                if inner is b and _divides(node):
+                if inner is b and node.op_type == "Div":
                     continue
-                found.factor *= 1 / number if _divides(node) else number
+                found.factor *= 1 / number if node.op_type == "Div" else number
                 return inner
         if node.op_type == "Add":
             for inner, mask in ((a, b), (b, a)):
@@ -370,10 +370,6 @@ def _is_finite(value: ir.Value) -> bool:
     return True
 
 
-def _divides(node: ir.Node) -> bool:
-    return node.op_type == "Div"
-
-
 def _fit(dims: Sequence[object], sizes: Dims, exactly: bool = False) -> bool:
     """Whether a tensor has these sizes, or 1 in the place of one; they meet here."""
     return len(dims) == len(sizes) and all(
@@ -403,6 +399,9 @@ class _Writer:
         self._facts, self._root = facts, root
         self._scores, self._whole = scores, sizes
         lead = sizes[:-2]
+        if len(lead) == 1:  # as masks see it: batches may be one axis with heads
+            added = [*scores.masks, *scores.chosen]
+            lead = next((s[:-2] for *_, s in added if len(s) == 4), lead)
         # Batches alone stay an axis; of more, all but the last are batches.
         self._lead = lead if len(lead) < 3 else (product(lead[:-1]), lead[-1])
         self._sizes = (*self._lead, *[1] * (2 - len(self._lead)), *sizes[-2:])
@@ -435,7 +434,7 @@ class _Writer:
 
     def put_back(self, perm: list[int]) -> None:
         """The result with the axes that it had, in an order."""
-        if len(self._whole) > 4:
+        if len(self._whole) not in (4, len(self._lead) + 2):
             self._reshaped(Output(self.drafts[-1]), self._whole)
         if perm != sorted(perm):
             self._add(Draft("Transpose", [Output(self.drafts[-1])], {"perm": perm}))
@@ -469,9 +468,13 @@ class _Writer:
         dims = None if dims is None else tuple(dims[k] for k in perm)
         if dims is None or not _fit(dims[-2:], tail, exactly=True):
             raise CannotWrite("sizes that don't meet")
+        alone = letters[1:] and letters[1] not in factor.letters
+        if heads[1:] and dims[1:-2] == (() if alone else (1,)):
+            heads = (heads[0], 1)
         if len(dims) == 5 and dims[2] == 1 and heads[1:] not in ((), (dims[1],)):
             heads = (heads[0], dims[1])
-            self._shared.append(dims[1])
+        if heads != self._lead:
+            self._shared.append(heads[1])
         if not _heads_of(dims, heads):
             raise CannotWrite("other heads")
         found: Input = value
@@ -527,7 +530,7 @@ class _Writer:
             if inner is None or dims is None or number is None or not number > 0:
                 continue
             if dims == self._facts.dims(node.outputs[0]):
-                self._scores.factor *= 1 / number if _divides(node) else number
+                self._scores.factor *= 1 / number if node.op_type == "Div" else number
                 return inner
         return None
 

@@ -11,7 +11,7 @@ of, and where one is needed elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -68,6 +68,17 @@ def movement_chains(node: ir.Node, around: Neighbourhoods) -> Iterator[Recogniti
         found = _shortest(row[:count], around.facts)
         if found is not None and count <= shared:
             yield found
+
+
+def with_rows_behind(nodes: Iterable[ir.Node]) -> list[ir.Node]:
+    """These, and what the rows that begin with them end with."""
+    found = dict.fromkeys(nodes)
+    last = [*found]
+    for _ in range(_MOST):
+        values = [y for node in last if _moves(node) for y in node.outputs]
+        last = [user for y in values for user, _ in y.uses() if user not in found]
+        found.update(dict.fromkeys(last))
+    return [*found]
 
 
 def _moves(node: ir.Node) -> bool:

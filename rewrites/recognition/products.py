@@ -59,7 +59,7 @@ def product_of(node: ir.Node, facts: Facts) -> Product | None:
         return None
     one, other, result = found
     own = result[-2:] if node.op_type == "MatMul" else ""
-    own = own or "".join({*one} - {*other}) + "".join({*other} - {*one})
+    own = own or _own(one, other, result) + _own(other, one, result)
     over = "".join({*one} & {*other} - {*result})
     everywhere = {*one, *other} - {*own, *over} <= {*result}
     if len(own) != 2 or len(over) != 1 or not everywhere:
@@ -72,6 +72,13 @@ def product_of(node: ir.Node, facts: Facts) -> Product | None:
         if x is not None
     ]
     return Product(node, (factors[0], factors[1]), over, result)
+
+
+def _own(one: str, other: str, result: str) -> str:
+    """The letters of an operand alone; of several, that of the result's last axes: the
+    other has one head for all of them."""
+    own = {*one} - {*other}
+    return "".join(own if len(own) == 1 else own & {*result[-2:]})
 
 
 def _letters(node: ir.Node, a: Dims, b: Dims) -> tuple[str, str, str] | None:

@@ -66,6 +66,19 @@ def test_heads_are_taken_apart_before_they_are_moved() -> None:
     assert_alike(before, after, 1, 5, 32)
 
 
+def test_a_row_that_begins_with_what_was_just_made() -> None:
+    """A head's batch goes through four movements behind an attention of three axes."""
+    *_, left = rewritten("""
+        (float[2,3,4,8] x, float[2,1,1,4] mask) => (float[2,4,24] y)
+        <int64[3] six = {6, 4, 8}, int64[4] apart = {2, 3, 4, 4},
+         int64[3] scores = {6, 4, 4}, int64[3] together = {4, 2, 24}> {
+            a = Reshape(x, six) t = Transpose<perm = [0, 2, 1]>(a) p = MatMul(a, t)
+            r = Reshape(p, apart) s = Add(r, mask) f = Reshape(s, scores)
+            w = Softmax(f) o = MatMul(w, a) b = Transpose<perm = [1, 0, 2]>(o)
+            c = Reshape(b, together) y = Transpose<perm = [1, 0, 2]>(c) }""")
+    assert left == ["Attention", "Transpose", "Reshape"]
+
+
 def test_what_is_mixed_stays() -> None:
     """Halves of an axis that are exchanged aren't the axis."""
     steps = """

@@ -436,6 +436,23 @@ FOLDED = {
         c = Slice (v, <int64[1] {0}>, <int64[1] {1}>, <int64[1] {1}>)
         x = Unsqueeze (c, <int64[1] {2}>) o = MatMul (w, x)
         y = Reshape (o, <int64[4] {2, 3, 4, 8}>)""",
+    "a mask by batches, and heads that stay one axis with these": """
+        a = Reshape (q, <int64[3] {6, 4, 8}>) b = Reshape (k, <int64[3] {6, 5, 8}>)
+        t = Transpose <perm = [0, 2, 1]> (b) p = MatMul (a, t)
+        r = Reshape (p, <int64[4] {2, 3, 4, 5}>) s = Add (r, m)
+        f = Reshape (s, <int64[3] {6, 4, 5}>) w = Softmax (f)
+        c = Reshape (v, <int64[3] {6, 5, 8}>) o = MatMul (w, c)
+        u = Transpose <perm = [1, 0, 2]> (o)
+        y = Reshape (u, <int64[4] {4, 2, 3, 8}>)""",
+    "keys and values without heads": """
+        b = ReduceSum (k, <int64[1] {1}>) d = Squeeze (b, <int64[1] {1}>)
+        c = ReduceSum (v, <int64[1] {1}>) e = Squeeze (c, <int64[1] {1}>)
+        p = Einsum <equation = "bhid,bjd->bhij"> (q, d) w = Softmax (p)
+        y = Einsum <equation = "bhij,bjd->bhid"> (w, e)""",
+    "keys and values of one head": """
+        b = ReduceSum (k, <int64[1] {1}>) c = ReduceSum (v, <int64[1] {1}>)
+        t = Transpose <perm = [0, 1, 3, 2]> (b) p = MatMul (q, t) s = Add (p, m)
+        w = Softmax (s) y = MatMul (w, c)""",
     "batches and heads that are all heads at last": """
         t = Transpose <perm = [0, 1, 3, 2]> (k) p = MatMul (q, t)
         r = Reshape (p, <int64[5] {1, 2, 3, 4, 5}>) w = Softmax (r)
@@ -448,6 +465,14 @@ OTHERS = {
     "scores that are negated": """
         t = Transpose <perm = [0, 1, 3, 2]> (k) p = MatMul (q, t) n = Neg (p)
         w = Softmax (n) y = MatMul (w, v)""",
+    "keys alone without heads": """
+        b = ReduceSum (k, <int64[1] {1}>) d = Squeeze (b, <int64[1] {1}>)
+        p = Einsum <equation = "bhid,bjd->bhij"> (q, d) w = Softmax (p)
+        y = MatMul (w, v)""",
+    "queries alone without heads": """
+        b = ReduceSum (q, <int64[1] {1}>) d = Squeeze (b, <int64[1] {1}>)
+        p = Einsum <equation = "bid,bhjd->bhij"> (d, k) w = Softmax (p)
+        y = MatMul (w, v)""",
     "a mask by batches that are others at last": """
         a = Reshape (q, <int64[3] {6, 4, 8}>) b = Reshape (k, <int64[3] {6, 5, 8}>)
         t = Transpose <perm = [0, 2, 1]> (b) p = MatMul (a, t)

@@ -199,3 +199,30 @@ def test_a_negative_number_is_taken_away(tmp_path: Path) -> None:
     fairhand.compile(g.model(y=y), tmp_path / "net")
     text = (tmp_path / "net" / "model.py").read_text(encoding="utf-8")
     assert "F.relu(x - 0.5) + 0.5" in text
+
+
+class Batched(nn.Module):
+    """Attention with heads in the batch, written out in the forward of the network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(8, 8) for _ in range(3))
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        q, k, v = (
+            layer(x).view(2, 5, 2, 4).permute(0, 2, 1, 3).reshape(4, 5, 4)
+            for layer in (self.query, self.key, self.value)
+        )
+        scores = torch.bmm(q * 0.5, k.transpose(1, 2)).view(2, 2, 5, 5) + mask
+        return torch.bmm(scores.view(4, 5, 5).softmax(-1), v)
+
+
+def test_what_the_network_itself_does_stays_in_its_forward(tmp_path: Path) -> None:
+    """What replaces nodes of its own; and its inputs without names have letters."""
+    file = str(tmp_path / "heads.onnx")
+    given = torch.randn(2, 5, 8), torch.zeros(2, 1, 1, 5)
+    torch.onnx.export(Batched().eval(), given, file, dynamo=False, opset_version=17)
+    fairhand.compile(file, tmp_path / "heads")
+    text = (tmp_path / "heads/model.py").read_text("utf-8")
+    assert text.count("nn.Module") == 1
+    assert "def forward(self, x: Tensor, y: Tensor)" in text

@@ -61,6 +61,9 @@ def mark_parameters(model: ir.Model) -> None:
 class _Roles:
     def __init__(self, model: ir.Model) -> None:
         self._frozen = _frozen(model)
+        weights = model.graph.initializers.values()
+        traced = model.producer_name == "pytorch" and not any(map(noted, weights))
+        self._words = {v for v in weights if traced and (v.name or "").isidentifier()}
         self._learned: dict[ir.Value, bool] = {}
         self._said: dict[tuple[ir.Value, int], bool | None] = {}
 
@@ -70,7 +73,7 @@ class _Roles:
         if tensor is None:
             return None
         unknown = tensor.size == 1 and noted(value) != "PARAMETER"
-        if unknown and (_is_setting(value) or _scales_rows(value)):
+        if unknown and (self._is_setting(value) or _scales_rows(value)):
             return False
         if _is_statistic(value) or self._is_frozen(value):
             return False
@@ -81,6 +84,17 @@ class _Roles:
             or (_is_fed(value) and is_grid(tensor))
         )
         return found and not computed
+
+    def _is_setting(self, value: ir.Value) -> bool:
+        """Whether a number is an argument of a program rather than what it learns.
+
+        One without a path is, unless a function shapes it, as none shapes a setting,
+        or TorchScript has a word for it, as for what the network itself holds.
+        """
+        name = value.name or ""
+        shaped = any(node.op_type in _SHAPES for node, _ in value.uses())
+        plain = "." not in name and not shaped and value not in self._words
+        return bool(_SETTING.search(name)) or plain
 
     def _is_frozen(self, value: ir.Value) -> bool:
         """Whether a norm's statistics, one to each of its numbers, and no input meet
@@ -249,16 +263,6 @@ def _statistics(value: ir.Value, found: Mapping[ir.Value, int]) -> int | None:
     if value.const_value is None:
         return found.get(value)
     return value.const_value.size if _is_statistic(value) else 0
-
-
-def _is_setting(value: ir.Value) -> bool:
-    """Whether a number is an argument of a program rather than what it learns.
-
-    One without a path is, unless a function shapes it, as none shapes a setting.
-    """
-    name = value.name or ""
-    shaped = any(node.op_type in _SHAPES for node, _ in value.uses())
-    return bool(_SETTING.search(name)) or ("." not in name and not shaped)
 
 
 def _scales_rows(value: ir.Value) -> bool:

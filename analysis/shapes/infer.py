@@ -388,8 +388,8 @@ class _Walk:
         if dims is None:
             return
         known = [
-            size if _is_plain(size) else invented(self._unused(value, axis))
-            for axis, size in enumerate(dims)
+            invented(self._unused(value, axis)) if d is None or is_bulky(d) else d
+            for axis, d in enumerate(dims)
         ]
         if any(
             isinstance(b, int) and a != b
@@ -495,10 +495,6 @@ def _written(size: Dim | ir.SymbolicDim | None) -> int | str | ir.SymbolicDim | 
     if size is None or isinstance(size, int | ir.SymbolicDim):
         return size
     return text(size) if plain(size) == size else None
-
-
-def _is_plain(size: Dim | None) -> bool:
-    return size is not None and not is_bulky(size)
 
 
 def _is_named(size: int | ir.SymbolicDim) -> bool:

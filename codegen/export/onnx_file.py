@@ -244,7 +244,8 @@ def _parity(
                 reason = "" if distance <= most else reason
             if reason:
                 again = known.in_order(_run(module, known, case))
-                if not all(map(_same, made, again)):
+                pairs = zip(made, again, strict=True)
+                if not all(torch.allclose(*pair, equal_nan=True) for pair in pairs):
                     raise FairhandError(
                         "the network returns something else each time that it runs",
                         str(known.source or ""),
@@ -257,10 +258,6 @@ def _parity(
                 )
             worst = max(worst, distance)
     return worst, len(runs)
-
-
-def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return torch.allclose(one, other, equal_nan=True)
 
 
 def _can_run(module: torch.nn.Module, known: Interface, case: Case) -> bool:

@@ -125,7 +125,7 @@ def lower(model: ir.Model, names: UniqueNames, infer: Callable[[], None]) -> Non
     """
     imports = model.graph.opset_imports
     version = imports.get(ML, 1)
-    waiting = [n for n in all_nodes(model.graph) if _is_lowered(n)]
+    waiting = [n for n in all_nodes(model.graph) if (n.domain, n.op_type) in LOWERINGS]
     if waiting:
         # The newest forms that the lowered nodes are spelled in.
         imports.update({ML: max(version, 4), OWN: 1, "": TARGET_OPSET})
@@ -136,10 +136,6 @@ def lower(model: ir.Model, names: UniqueNames, infer: Callable[[], None]) -> Non
             _replace(LoweringSite(node, node.version or version, model.graph, names))
         done = set(ready or waiting[:1])
         waiting = [n for n in waiting if n not in done]
-
-
-def _is_lowered(node: ir.Node) -> bool:
-    return (node.domain, node.op_type) in LOWERINGS
 
 
 def _replace(site: LoweringSite) -> None:

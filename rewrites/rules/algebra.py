@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..language.operators.elementwise import Add, Mul, Pow, Reciprocal, Sqrt
+from ..language.operators.elementwise import Add, Div, Mul, Pow, Reciprocal, Sqrt
 from . import affine, associative, distributive, merging
 from .law_table import equation
 
@@ -36,6 +36,15 @@ POWERS = [
         lambda x, minus: Reciprocal(x),
         wrong={"none": lambda x, minus: x},
         name="pow_minus_one",
+        sample=dict(positive=["x"]),
+    ),
+    law_of(
+        "1 / x = Reciprocal(x)",
+        "float x one:1:any",
+        lambda x, one: Div(one, x),
+        lambda x, one: Reciprocal(x),
+        wrong={"none": lambda x, one: x},
+        name="one_divided",
         sample=dict(positive=["x"]),
     ),
 ]

@@ -99,3 +99,17 @@ def test_a_parameter_in_another_shape_is_called_as_it_is(
     y = g.relu(g("Add", g.relu("x"), rows))
     fairhand.compile(g.model(y=y), tmp_path / "net", verify=False)
     assert line in (tmp_path / "net" / "model.py").read_text()
+
+
+@pytest.mark.parametrize(("producer", "trains"), [("pytorch", True), ("tool", False)])
+def test_a_number_that_the_network_itself_holds(
+    producer: str, trains: bool, tmp_path: Path
+) -> None:
+    """TorchScript names no other constant by a word; other tools' are settings."""
+    g = Traced(x=["batch", 8])
+    y = g("Add", "x", g("Mul", g.weight("gamma", 1), g.fc("x", "fc", 8, 8)))
+    model = g.model(y=y)
+    model.producer_name = producer
+    fairhand.compile(model, tmp_path / "net", verify=False)
+    text = (tmp_path / "net" / "model.py").read_text()
+    assert ("self.gamma = nn.Parameter(" in text) == trains

@@ -315,31 +315,37 @@ def _names(call: ModuleCall) -> list[str]:
     """What each number would be called, after the statement that it stands in."""
     steps = _steps(call)
     attends = _last_attending(steps)
+    scores = steps[attends].reads()[:1] if attends >= 0 else []
+    shapes = [v.shape for v in scores if v.shape is not None and len(v.shape) == 4]
     names: list[str] = []
     for i, step in enumerate(steps):
         operator = step.node.op_type if step.node is not None else ""
         name = "start" if _cuts(step) else _NAMES.get(operator, "size")
         found = numbers_in(step.expr)
         told = ["activation" if x in ACTIVATIONS else name for x in found]
-        if i <= attends and any(map(_divides_heads, nodes(step.expr))):
-            told[-2:] = "heads", "head_dim"
+        for node in nodes(step.expr) if i <= attends else ():
+            if back := _divides_heads(node, [str(shape[1]) for shape in shapes]):
+                told[-back], told[1 - back] = "heads", "head_dim"
         names += told
     return names
 
 
-def _divides_heads(expr: Expr) -> bool:
-    """Whether it divides a tensor among heads: x.unflatten(2, (8, 64)),
-    x.reshape(1, 196, 8, 64); queries, keys and values may be one tensor."""
+def _divides_heads(expr: Expr, heads: Sequence[str]) -> int:
+    """If it divides a tensor among heads, where their number is, from the end:
+    x.unflatten(2, (8, 64)), x.reshape(1, 196, 8, 64), and of images, whose places come
+    last, x.reshape(1, 8, 64, 196); queries, keys and values may be one tensor."""
     match expr:
         case Call((Attribute(_, "unflatten"), Literal(), Tuple(sizes)), ()):
-            pass
-        case Call((Attribute(_, "reshape"), Literal(), Literal(), *sizes), ()):
-            pass
+            rows = 0
+        case Call((Attribute(_, "reshape"), Literal(), *sizes), ()):
+            rows = 1
         case _:
-            return False
+            return 0
     texts = [x.text for x in sizes if isinstance(x, Literal) and x.text.isdecimal()]
-    whole = len(texts) == len(sizes)
-    return whole and (len(texts) == 2 or (len(texts) == 3 and texts[0] in ("2", "3")))
+    packed = not {"2", "3"}.isdisjoint(texts[: 1 + rows])
+    if len(texts) < len(sizes) or len(texts) - rows not in (2, 3 if packed else 2):
+        return 0
+    return 3 if texts[-3:-2] == [*heads] != texts[-2:-1] else 2
 
 
 def _last_attending(steps: Sequence[Assignment]) -> int:

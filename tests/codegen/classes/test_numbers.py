@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -10,7 +13,9 @@ import pytest
 import torch
 from support.emitter_models import Emitted
 from support.traced import Traced
+from torch import nn
 
+import fairhand
 from fairhand.codegen.classes.generalise import products
 
 Emit = Callable[[onnx.ModelProto], Emitted]
@@ -323,3 +328,56 @@ def test_attention_to_oneself_is_of_the_same_class(
     text = emitted(g.model(y=x)).text
     assert text.count("class Attention") == 1
     assert "self.self(x, x)" in text and "self.other(" in text
+
+
+class Windows(nn.Module):
+    """Attention within maps of [batch, 4, 4, 8 heads]."""
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.proj = (nn.Linear(8 * heads, n * heads) for n in (24, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        qkv = self.qkv(x).view(len(x), 16, self.heads, 24).transpose(1, 2)
+        q, k, v = qkv.chunk(3, dim=-1)
+        weights = (q * 8**-0.5 @ k.transpose(-2, -1)).softmax(-1)
+        return self.proj((weights @ v).transpose(1, 2).reshape(x.shape))
+
+
+class Images(nn.Module):
+    """Attention within maps of [batch, 8 heads, 4, 4]."""
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.proj = (nn.Conv2d(8 * heads, n * heads, 1) for n in (24, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.qkv(x).view(len(x), self.heads, 24, 16).chunk(3, dim=2)
+        weights = (q.transpose(-2, -1) @ k * 8**-0.5).softmax(-1)
+        return self.proj((v @ weights.transpose(-2, -1)).reshape(x.shape))
+
+
+@pytest.mark.parametrize(
+    ("attention", "between", "heads", "line"),
+    [
+        (Windows, nn.Linear, (1, 2), ".reshape(2, 16, self.heads, 24)"),
+        (Images, partial(nn.Conv2d, kernel_size=1), (2, 4), "(2, self.heads, 24, 16)"),
+    ],
+)
+def test_heads_are_told_wherever_they_stand(
+    attention: type, between: Any, heads: Sequence[int], line: str, tmp_path: Path
+) -> None:
+    """One head is written as several are, so that one class serves for all."""
+    few, more = heads
+    layers = attention(few), between(8 * few, 8 * more), attention(more)
+    net = nn.ModuleDict({"layers": nn.Sequential(*layers)}).eval()
+    net.forward = net["layers"].forward
+    shape = (2, 4, 4, 8 * few) if attention is Windows else (2, 8 * few, 4, 4)
+    file, x = tmp_path / "net.onnx", torch.randn(shape)
+    torch.onnx.export(net, (x,), str(file), dynamo=False, opset_version=17)
+    fairhand.compile(file, tmp_path / "net")
+    text = (tmp_path / "net/model.py").read_text("utf-8")
+    assert text.count("F.scaled_dot_product_attention") == 1
+    assert line in text

@@ -65,3 +65,15 @@ def test_what_is_taken_out_of_qkv_is_q_k_and_v(emitted: Emit) -> None:
         q, k, v = g("Split", qkv, axis=2, num_outputs=3, outputs=3)
         g("Tanh", g("Add", g("Mul", q, g("Sigmoid", k)), g("Mul", k, v)), out="y")
     assert "q, k, v = " in emitted(g.model(y="y")).text
+
+
+def test_a_list_is_not_called_after_where_its_part_stands(emitted: Emit) -> None:
+    """A stage whose first block is another one is no first stage."""
+    g, x = Traced(x=["batch", 8]), "x"
+    for i, first in enumerate([gated, gated, chosen]):
+        with g.module(f"stages.{i}", "Stage"):
+            for k, part in enumerate([first, plain, plain]):
+                with g.module(f"stages.{i}.blocks.{k}", "Block"):
+                    x = str(g("Add", x, part(g, x)))
+    text = emitted(g.model(y=x)).text
+    assert "FirstStage" not in text

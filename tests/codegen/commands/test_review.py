@@ -52,7 +52,7 @@ def test_a_review_names_what_changed(repository: Path, capfd: Capture) -> None:
     assert contents(repository) == before
     text = capfd.readouterr().out
     changed, bad, new = text.split("### ")[1:]
-    assert changed.startswith("models/a.onnx\n") and "- parity: " in changed
+    assert changed.startswith("`models/a.onnx`\n") and "- parity: " in changed
     assert (
         "1 : 1 lines differ" in changed and "\n+" in changed and "ratio to" in changed
     )

@@ -19,6 +19,7 @@ from fairhand.codegen.ir.identifiers import (
     MAX_LENGTH,
     attribute,
     class_name,
+    class_of_path,
     identifier,
     package_name,
     unused,
@@ -201,3 +202,18 @@ def test_unused_counts_from_two() -> None:
 def test_unused_is_unused(taken: list[str]) -> None:
     for name in ("x", "y1"):
         assert unused(name, taken) not in taken
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("layers.0", "Layer"),
+        ("blocks_token_only.0", "TokenOnlyBlock"),
+        ("net.attn_in", "Attn"),
+        ("net.attn_out", "Attn"),
+        ("down", "Down"),
+        ("net.pre_post", "Pre"),
+    ],
+)
+def test_a_side_is_no_class(path: str, name: str) -> None:
+    assert class_of_path(path) == name

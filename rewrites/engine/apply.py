@@ -19,7 +19,8 @@ from ...analysis.graph.parameters import is_parameter
 from ...analysis.graph.quantization import quantises
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.graph.traversal import all_nodes, sort
-from ..adapters.provenance import take_over
+from ...analysis.literals import strings_in
+from ..adapters.provenance import SCOPES, take_over
 from ..folding.lost_numbers import ConstantNumbers
 from ..language.exactness import Exactness
 from ..language.operators.read_write import (
@@ -184,6 +185,8 @@ class Rewriter:
             return f"the graph would not get lighter ({before} to {after})"
         if after > before:
             return f"the graph would get heavier ({before} to {after})"
+        if self.level < 2 and _joins_lists(change.matched):
+            return "a module would join what another one has joined"
         return self.numbers.lost(new) or self._unsettling(change)
 
     def _unsettling(self, change: Change) -> str:
@@ -304,6 +307,15 @@ def _leaves(draft: Draft) -> Iterator[ir.Value]:
             yield from _leaves(x.draft)
         elif isinstance(x, ir.Value):
             yield x
+
+
+def _joins_lists(nodes: Sequence[ir.Node]) -> bool:
+    """Whether lists of two modules would be one: calls of a module that is given one
+    tensor would then differ in how many they are given."""
+    if {n.op_type for n in nodes} != {"Concat"} or not is_float(nodes[0].outputs[0]):
+        return False
+    scopes = (strings_in(node.metadata_props.get(SCOPES))[:-1] for node in nodes)
+    return len(set(map(tuple, scopes))) > 1
 
 
 def _parameters(change: Change) -> set[ir.Value]:

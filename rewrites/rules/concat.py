@@ -3,43 +3,31 @@
 from __future__ import annotations
 
 from ..language.operators.movement import Concat
-from ..language.pattern import Many
 from ..language.rule import Law, Rule, rule
-from ..language.terms import Int, eq
-
-# Whether other inputs stand before and after one.
-PLACES = {"first": (False, True), "last": (True, False), "between": (True, True)}
+from ..language.terms import eq
 
 
-def _around(law: Law, rank: Int, place: str) -> tuple[list[Many], list[Many]]:
-    """The inputs before and after."""
-    before, after = PLACES[place]
-    return (
-        [law.many("before", rank)] if before else [],
-        [law.many("after", rank)] if after else [],
-    )
+def _concat_of_concat(place: str, *around: str) -> Rule:
+    """Inputs stand around the inner one, "before" it, "after" it or both."""
 
-
-def _sample(place: str) -> dict[str, object]:
-    names = zip(("before", "after"), PLACES[place], strict=True)
-    return {name: [[2, 1], [2, 4]] for name, given in names if given}
-
-
-def _concat_of_concat(name: str, place: str) -> Rule:
     def build(law: Law) -> None:
         r = law.rank(low=1)
         a = law.axis("a", r)
-        before, after = _around(law, r, place)
+        before, after = (
+            [law.many(name, r)] if name in around else []
+            for name in ("before", "after")
+        )
         inner = law.many("inner", r)
         b = law.axis("b", r) if law.mutant("other_axis") else a
         left = Concat(*before, Concat(inner, axis=b), *after, axis=a)
         law.rewrite(left, Concat(*before, inner, *after, axis=a))
 
+    given = {name: [[2, 1], [2, 4]] for name in around}
     return rule(
         "concat",
-        name=name,
+        name=f"concat_of_concat_{place}",
         statement=f"Concat(.., Concat(..), ..) = Concat(.., ..), the inner one {place}",
-        samples=[{**_sample(place), "inner": [[2, 3], [2, 2]], "a": 1}],
+        samples=[given | {"inner": [[2, 3], [2, 2]], "a": 1}],
     )(build)
 
 
@@ -75,7 +63,7 @@ RULES: list[Rule] = [
     concat_single,
     _concat_of_empty("concat_of_empty_first", "first"),
     _concat_of_empty("concat_of_empty_last", "last"),
-    _concat_of_concat("concat_of_concat_first", "first"),
-    _concat_of_concat("concat_of_concat_between", "between"),
-    _concat_of_concat("concat_of_concat_last", "last"),
+    _concat_of_concat("first", "after"),
+    _concat_of_concat("between", "before", "after"),
+    _concat_of_concat("last", "before"),
 ]

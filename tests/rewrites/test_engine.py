@@ -194,6 +194,26 @@ def test_an_output_keeps_its_name() -> None:
     assert model.graph.outputs[0].producer() is model.graph[0]
 
 
+@pytest.mark.parametrize(
+    ("inner", "level", "left"),
+    [("['', 'up', 'cat']", 1, 2), ("['', 'cat']", 1, 1), ("['', 'up', 'cat']", 2, 1)],
+)
+def test_a_module_does_not_join_what_another_one_has_joined(
+    inner: str, level: int, left: int
+) -> None:
+    """Calls of a block with one skip each would differ in how many they are given."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 20]>
+        g (float[2, 3] x, float[2, 3] y) => (float[2, 9] z) {
+            a = Concat <axis = 1> (x, y)
+            z = Concat <axis = 1> (a, y)
+        }""")
+    for node, scopes in zip(model.graph.node, (inner, "['', 'cat']"), strict=True):
+        node.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=scopes)
+    given = ir.from_proto(model)
+    simplify(given, level=level)
+    assert operators(given) == ["Concat"] * left
+
+
 def test_an_inner_value_that_is_used_elsewhere_stays() -> None:
     model = graph_of(("a", "Neg", "x"), ("b", "Neg", "a"), ("y", "Mul", "a b"))
     rewritten(model, "neg_neg")

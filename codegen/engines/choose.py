@@ -32,8 +32,9 @@ from ..request.choices import AUTO
 # preparing a size (0.2 s and more) is never earned back.
 WORTH_PREPARING = 2e7  # operations of one run
 
-# Weights of 8 bits, which take longer to convert than PyTorch's operators to start.
-MANY_INTEGERS = 2**18
+# Bytes of weights that each call would convert, or lay out as those of an LSTM: that
+# takes longer than PyTorch's operators to start.
+MANY_BYTES = 2**18
 
 # Products of these are what oneDNN Graph lays weights out for.
 _HEAVY = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
@@ -78,7 +79,8 @@ def engine_plan(
     exact = _exact_layers(precision, found, calls)
     name = wanted
     if wanted == AUTO:
-        many = bool(exact or integers) and _holds_many(graph)
+        laid_out = "nn.LSTM" in layers and types == {ir.DataType.FLOAT}
+        many = bool(exact or integers or laid_out) and _holds_many(graph)
         typed = types <= _FLOATS and bool(types or layers)
         known = typed and _is_worth_preparing(cost, sizes)
         others = not refused or many or (layers and precision != "int8")
@@ -220,7 +222,7 @@ def _exact_layers(
 def _holds_many(graph: ir.Model) -> bool:
     """Whether weights take long to convert."""
     arrays = [value.const_value for value in graph.graph.initializers.values()]
-    return sum(a.nbytes for a in arrays if a is not None) >= MANY_INTEGERS
+    return sum(a.nbytes for a in arrays if a is not None) >= MANY_BYTES
 
 
 def _is_worth_preparing(cost: GraphCost | None, sizes: Mapping[str, int]) -> bool:

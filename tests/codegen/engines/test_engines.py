@@ -502,6 +502,18 @@ def test_engines_of_few_bits_are_there_where_they_are_worth_it(
     assert report["engine"]["name"] == engine
 
 
+@pytest.mark.parametrize(("size", "engine"), [(8, "eager"), (96, "auto")])
+def test_an_lstm_of_one_step_has_its_weights_laid_out_once(
+    size: int, engine: str, tmp_path: Path
+) -> None:
+    """It multiplies little, and would lay out all of them in each call."""
+    g = Graph(x=[1, 1, size])
+    w, r = (g.weight(name, 1, 4 * size, size) for name in "wr")
+    y = g("LSTM", "x", w, r, hidden_size=size)
+    report = fairhand.compile(g.model(y=y), tmp_path / "net").report
+    assert report["engine"]["name"] == engine
+
+
 def test_who_reads_a_packed_layer_s_weight_gets_it(engines: ModuleType) -> None:
     """A tied output layer, and kernels, take the weight and not the layer."""
     net = nn.Sequential(nn.Linear(4, 8))

@@ -32,8 +32,7 @@ from ..request.choices import AUTO
 # preparing a size (0.2 s and more) is never earned back.
 WORTH_PREPARING = 2e7  # operations of one run
 
-# Bytes of weights that each call would convert, or lay out as those of an LSTM: that
-# takes longer than PyTorch's operators to start.
+# Bytes of weights that take longer to convert or lay out than operators to start.
 MANY_BYTES = 2**18
 
 # Products of these are what oneDNN Graph lays weights out for.
@@ -62,9 +61,8 @@ def engine_plan(
     calls = frozenset(_calls(plan))
     found = list(_obstacles(graph, shapes, plan, calls))
     refused = found[0] if found else ""
-    layers = tuple(layer for layer in PACKED if layer in calls)
-    if not any(map(_is_by_channels, graph.graph)):
-        layers = tuple(layer for layer in layers if layer != "nn.Conv2d")
+    quick = () if any(map(_is_by_channels, graph.graph)) else ("nn.Conv2d",)
+    layers = tuple(layer for layer in PACKED if layer in calls.difference(quick))
     if precision in ("bf16", "fp16"):
         _check_half(precision, refused, plan)
     if precision == "int8":
@@ -79,8 +77,8 @@ def engine_plan(
     exact = _exact_layers(precision, found, calls)
     name = wanted
     if wanted == AUTO:
-        laid_out = "nn.LSTM" in layers and types == {ir.DataType.FLOAT}
-        many = bool(exact or integers or laid_out) and _holds_many(graph)
+        lstm = "nn.LSTM" in layers and types == {ir.DataType.FLOAT}
+        many = bool(exact or integers or lstm) and _holds_many(graph)
         typed = types <= _FLOATS and bool(types or layers)
         known = typed and _is_worth_preparing(cost, sizes)
         others = not refused or many or (layers and precision != "int8")

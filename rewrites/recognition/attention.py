@@ -56,6 +56,7 @@ _FINITE = _MOVEMENTS.union(
 _SCORES = "MatMul Einsum Transpose Mul Div Add Sub Where Neg Reshape".split()
 _SUMS = frozenset("MatMul Gemm Einsum Conv LayerNormalization Sigmoid Tanh".split())
 # Scores added to a number below it are that number: it stands for minus infinity.
+_FAR = -1e6  # from where there is nothing left beside a score that is kept
 _LOW = {"FLOAT": -1e30, "DOUBLE": -1e30, "BFLOAT16": -1e30, "FLOAT16": -6e4}
 
 
@@ -314,11 +315,15 @@ class _Affine:
         if dims is None or stage is None or found.factor < 0:
             return None
         for kept, inner in enumerate(branches):
-            low = _number(branches[1 - kept])
+            other = branches[1 - kept]
+            if other is None or not self._facts.is_constant(other):
+                continue
+            low = self._facts.uniform(other)
             dtype = None if inner is None else inner.dtype
             if low is None or dtype is None or not self._leads(inner):
                 continue
-            if not low <= _LOW.get(dtype.name, -math.inf):
+            far = _FAR if self._keeps(condition, kept == 0) else -math.inf
+            if not low <= max(far, _LOW.get(dtype.name, -math.inf)):
                 continue
             found.finite = found.finite or low != -math.inf
             if low == -math.inf:

@@ -365,7 +365,7 @@ def _l2_row(region: Region, found: _Proved, dtype: ir.DataType) -> Row:
     drafts = [length]
     for _, least in found.parameters:
         bound = NewConstant(np.array(least, dtype.numpy()))
-        drafts.append(Draft("Max", [Output(length), bound]))
+        drafts.append(Draft("Clip", [Output(length), bound]))
     drafts.append(Draft("Div", [region.base, Output(drafts[-1])]))
     return Row(found.name, tuple(drafts), "x / max(ReduceL2(x), e)")
 

@@ -444,6 +444,12 @@ FOLDED = {
         c = Reshape (v, <int64[3] {6, 5, 8}>) o = MatMul (w, c)
         u = Transpose <perm = [1, 0, 2]> (o)
         y = Reshape (u, <int64[4] {4, 2, 3, 8}>)""",
+    "a low number where each row keeps another": """
+        t = Transpose <perm = [0, 1, 3, 2]> (k) p = MatMul (q, t)
+        h = Reshape (<bool[20] {1,0,0,0,0, 1,1,0,0,0, 1,1,1,0,0, 1,1,1,1,0}>,
+            <int64[2] {4, 5}>)
+        f = Expand (<float {-1e9}>, <int64[4] {2, 3, 4, 5}>)
+        s = Where (h, p, f) w = Softmax (s) y = MatMul (w, v)""",
     "keys and values without heads": """
         b = ReduceSum (k, <int64[1] {1}>) d = Squeeze (b, <int64[1] {1}>)
         c = ReduceSum (v, <int64[1] {1}>) e = Squeeze (c, <int64[1] {1}>)
@@ -465,6 +471,15 @@ OTHERS = {
     "scores that are negated": """
         t = Transpose <perm = [0, 1, 3, 2]> (k) p = MatMul (q, t) n = Neg (p)
         w = Softmax (n) y = MatMul (w, v)""",
+    "a low number where a row may keep no other": """
+        t = Transpose <perm = [0, 1, 3, 2]> (k) p = MatMul (q, t)
+        h = Greater (m, <float {0.0}>) s = Where (h, p, <float {-1e9}>)
+        w = Softmax (s) y = MatMul (w, v)""",
+    "a number that leaves something": """
+        t = Transpose <perm = [0, 1, 3, 2]> (k) p = MatMul (q, t)
+        h = Reshape (<bool[20] {1,0,0,0,0, 1,1,0,0,0, 1,1,1,0,0, 1,1,1,1,0}>,
+            <int64[2] {4, 5}>)
+        s = Where (h, p, <float {-100.0}>) w = Softmax (s) y = MatMul (w, v)""",
     "keys alone without heads": """
         b = ReduceSum (k, <int64[1] {1}>) d = Squeeze (b, <int64[1] {1}>)
         p = Einsum <equation = "bhid,bjd->bhij"> (q, d) w = Softmax (p)

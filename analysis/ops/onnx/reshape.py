@@ -120,16 +120,21 @@ def _spelled(dims: Dims, asked: Sizes | None) -> list[int | Expr]:
 # ---- Reshape
 
 
-@operator(
-    "Reshape",
+_SAME_ORDER: dict[str, Any] = dict(
     since=25,
-    cut=cuts.reshape,
-    fits=fitting_sizes.reshape,
     mapping=REORGANIZE,
-    shape=sizes_movement.reshape,
     values=small_values.same_elements,
     by_index=index_functions.reshape,
+)
+
+
+@operator(
+    "Reshape",
+    cut=cuts.reshape,
+    fits=fitting_sizes.reshape,
+    shape=sizes_movement.reshape,
     requires={1: Between(0, 1)},
+    **_SAME_ORDER,
 )
 def _reshape(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
     target = n.ints(1)
@@ -147,12 +152,9 @@ def _reshape(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
 
 @operator(
     "Flatten",
-    since=25,
     cut=cuts.reshape,
-    mapping=REORGANIZE,
     shape=sizes_movement.flatten,
-    values=small_values.same_elements,
-    by_index=index_functions.reshape,
+    **_SAME_ORDER,
 )
 def _flatten(t: Any, n: NodeView, x: Any) -> Any:
     rank = n.rank(0)
@@ -171,14 +173,11 @@ def _flatten(t: Any, n: NodeView, x: Any) -> Any:
 
 @operator(
     "Squeeze",
-    since=25,
     cut=cuts.squeeze,
     fits=fitting_sizes.squeeze,
-    mapping=REORGANIZE,
     shape=sizes_movement.squeeze,
-    values=small_values.same_elements,
-    by_index=index_functions.reshape,
     requires={1: Axes()},
+    **_SAME_ORDER,
 )
 def _squeeze(t: Any, n: NodeView, x: Any, axes: Any = None) -> Any:
     if axes is None:
@@ -197,13 +196,10 @@ def _squeeze(t: Any, n: NodeView, x: Any, axes: Any = None) -> Any:
 
 @operator(
     "Unsqueeze",
-    since=25,
     cut=cuts.reshape,
-    mapping=REORGANIZE,
     shape=sizes_movement.unsqueeze,
-    values=small_values.same_elements,
-    by_index=index_functions.reshape,
     requires={1: Axes()},
+    **_SAME_ORDER,
 )
 def _unsqueeze(t: Any, n: NodeView, x: Any, axes: Any) -> Any:
     listed = flat_ints(n.ints(1))

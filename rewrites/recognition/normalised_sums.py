@@ -141,11 +141,13 @@ class Rows(Operators):
 
     def choose(
         self,
-        asked: tuple[Quotient, Quotient],
+        asked: tuple[Quotient, Quotient] | Quotient,
         then: Callable[[], Quotient],
         other: Callable[[], Quotient],
     ) -> Quotient:
         """The larger of two that are the same along the row; no other choice."""
+        if isinstance(asked, Quotient):
+            raise Beyond("a stored condition")
         (a, b), chosen, left = asked, then(), other()
         same = self.algebra.same
         if not b and same(left, a) and same(chosen, self.sub(b, a)):  # |a|
@@ -187,7 +189,9 @@ class Rows(Operators):
         names = self.algebra.names
         for p in (a.above, a.below):
             atoms = {atom for monomial in p for atom, _ in monomial}
-            if min(p.values()) <= 0 or any(names[k][0] != "exp" for k in atoms):
+            if min(p.values(), default=1) <= 0 or any(
+                names[k][0] != "exp" for k in atoms
+            ):
                 raise Beyond("an absolute value")
         return a
 

@@ -75,8 +75,7 @@ def product_of(node: ir.Node, facts: Facts) -> Product | None:
 
 
 def _own(one: str, other: str, result: str) -> str:
-    """The letters of an operand alone; of several, that of the result's last axes: the
-    other has one head for all of them."""
+    """An operand's own letter; of several, which are heads, that of the last axes."""
     own = {*one} - {*other}
     return "".join(own if len(own) == 1 else own & {*result[-2:]})
 
@@ -113,7 +112,8 @@ def einsum(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
     sums = _as_sums(node, facts) or _with_vector(node, facts)
     if sums:
         yield Recognition("einsum", (node,), sums, "sums over axes")
-    if found is None or len({len(factor.letters) for factor in found.factors}) > 1:
+    given = [{*f.letters} - {f.own} for f in found.factors] if found else []
+    if found is None or given[0] != given[1]:
         return
     sizes: dict[str, Dim] = {}
     for factor in found.factors:

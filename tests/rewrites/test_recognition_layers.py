@@ -234,6 +234,37 @@ def test_a_stored_mask_of_one_head_is_causal() -> None:
         assert node.attributes.get_int("is_causal", 0) == 4 - count
 
 
+@pytest.mark.parametrize("equation", ["ihd,dbj->bhij", "bid,djh->bhij"])
+def test_an_einsum_of_batches_that_each_has_alone_stays(equation: str) -> None:
+    """It is no product of matrices, though each operand has one axis of its own."""
+    sizes = dict(i=2, h=1, d=3, b=2, j=4)
+    one, other, result = re.split(r",|->", equation)
+    shapes = [[sizes[x] for x in term] for term in (one, other, result)]
+    q, k, y = (
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        for name, shape in zip("qky", shapes, strict=True)
+    )
+    node = onnx.helper.make_node("Einsum", ["q", "k"], ["y"], equation=equation)
+    graph = onnx.helper.make_graph([node], "g", [q, k], [y])
+    opset = onnx.helper.make_opsetid("", 20)
+    model = onnx.helper.make_model(graph, opset_imports=[opset], ir_version=10)
+    assert rewritten(model)[1] == ["Einsum"]
+
+
+def test_a_stored_condition_on_rows_is_left_alone() -> None:
+    model = onnx.parser.parse_model(OPSET + """ g (float[2,4] x) => (float[2,4] y)
+        <bool[4] kept = {1, 1, 0, 1}, float low = {-100.0}> {
+            s = Where(kept, x, low)  y = Softmax(s) }""")
+    assert rewritten(model)[1] == ["Where", "Softmax"]
+
+
+def test_the_sum_of_what_is_0_is_no_norm() -> None:
+    model = onnx.parser.parse_model(OPSET + """ g (float[2,4] x) => (float[2,1] y)
+        <int64[1] last = {-1}> { m = ReduceMean(x, last) d = Sub(m, m)
+            e = Mul(x, d) y = ReduceL1(e, last) }""")
+    assert rewritten(model)[1]
+
+
 def test_einsums_are_sums_and_products() -> None:
     """Whatever its letters; of tensors of which sizes may differ it stays."""
     for equation, wanted in {

@@ -187,11 +187,9 @@ class Rows(Operators):
     def positive(self, a: Quotient) -> Quotient:
         """What is a sum of exponentials, whose absolute value it is."""
         names = self.algebra.names
-        for p in (a.above, a.below):
+        for p in filter(None, (a.above, a.below)):
             atoms = {atom for monomial in p for atom, _ in monomial}
-            if min(p.values(), default=1) <= 0 or any(
-                names[k][0] != "exp" for k in atoms
-            ):
+            if min(p.values()) <= 0 or any(names[k][0] != "exp" for k in atoms):
                 raise Beyond("an absolute value")
         return a
 

@@ -156,7 +156,7 @@ def rounded_product(x: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
 def exact_weight(integers: Tensor) -> Tensor:
     """In float64 where sums with inputs up to 255 aren't exact in float32."""
     most = 255 * integers.abs().sum(dim=-2).max()
-    return integers if most <= 2**24 else integers.double()
+    return integers.float() if most <= 2**24 else integers.double()
 
 
 def run_gru(

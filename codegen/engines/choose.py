@@ -61,8 +61,8 @@ def engine_plan(
     calls = frozenset(_calls(plan))
     found = list(_obstacles(graph, shapes, plan, calls))
     refused = found[0] if found else ""
-    quick = () if any(map(_is_by_channels, graph.graph)) else ("nn.Conv2d",)
-    layers = tuple(layer for layer in PACKED if layer in calls.difference(quick))
+    plain = () if any(map(_is_by_channels, graph.graph)) else ("nn.Conv2d",)
+    layers = tuple(layer for layer in PACKED if layer in calls.difference(plain))
     if precision in ("bf16", "fp16"):
         _check_half(precision, refused, plan)
     if precision == "int8":

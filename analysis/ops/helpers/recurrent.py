@@ -148,7 +148,7 @@ def rounded_product(x: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
     some = x if x.numel() else x.new_zeros(1, 1)  # nothing has no range
     low = some.amin((-2, -1), keepdim=True).clamp(max=0)
     high = some.amax((-2, -1), keepdim=True).clamp(min=0)
-    step = ((high - low) / 255).clamp(min=1e-38)  # zeros alone are 0 in any steps
+    step = torch.where(low == high, 1, (high - low) / 255)
     y = torch.minimum((x / step).round(), (low / step).round() + 255)
     return (y.to(weight.dtype) @ weight).float() * (step * scale)
 

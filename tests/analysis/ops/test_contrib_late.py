@@ -286,6 +286,17 @@ def test_an_lstm_in_8_bits_verifies_for_batches(tmp_path: Path) -> None:
     assert len(cases) > 1
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_zeros_in_8_bits_are_0_in_any_type(dtype: torch.dtype) -> None:
+    """As the first state is: they have no range, and no number stands for its step."""
+    zeros, weight, scale = torch.zeros(1, 2, 3), torch.ones(1, 3, 4), torch.ones(1)
+    try:
+        torch.set_flush_denormal(True)
+        assert not rounded_product(zeros.to(dtype), weight, scale).any()
+    finally:
+        torch.set_flush_denormal(False)
+
+
 @pytest.mark.parametrize("size", [514, 4096])
 def test_products_of_8_bits_are_exact(size: int) -> None:
     """Fast in float32 up to what it holds, the same in float64 beyond."""

@@ -82,11 +82,13 @@ class LoweringSite(AdapterSite):
         """The rank of the data: 2 where nothing else is known, rows of features."""
         return 2 if self.data.shape is None else len(self.data.shape)
 
-    def strings(self, suffix: str, words: Sequence[str]) -> ir.Value:
-        """A new initializer of strings."""
+    def labels(self, suffix: str, labels: Sequence[int] | Sequence[str]) -> ir.Value:
+        """A new initializer of integers or strings."""
+        if not isinstance(labels[0], str):
+            return self.constant(suffix, np.array(labels, np.int64))
         name = self._names.value(f"{self.node.name}_{suffix}")
-        shape = ir.Shape([len(words)])
-        tensor = ir.StringTensor([w.encode() for w in words], shape=shape, name=name)
+        shape, words = ir.Shape([len(labels)]), [str(w).encode() for w in labels]
+        tensor = ir.StringTensor(words, shape=shape, name=name)
         kind = ir.TensorType(ir.DataType.STRING)
         value = ir.Value(name=name, shape=shape, type=kind, const_value=tensor)
         self._main.register_initializer(value)

@@ -46,10 +46,12 @@ def binarizer(site: LoweringSite) -> Sequence[ir.Value]:
 def imputer(site: LoweringSite) -> Sequence[ir.Value]:
     """Other numbers in place of one number, or of NaN."""
     dtype = site.data.dtype or FLOAT
-    kind = "float" if dtype.is_floating_point() else "int64"
-    filled = site.floats("imputed_value_floats").astype(np.float32)
-    if kind == "int64":
+    if dtype.is_floating_point():
+        filled = site.floats("imputed_value_floats")
+        replaced = site.float("replaced_value_float", 0)
+    else:
         filled = site.integers("imputed_value_int64s")
+        replaced = np.int64(site.integer("replaced_value_int64", 0))
     if not filled.size:
         raise site.unsupported("it has no values of the type of its data")
     shape = site.data.shape
@@ -57,20 +59,13 @@ def imputer(site: LoweringSite) -> Sequence[ir.Value]:
     if filled.size > 1 and isinstance(width, int) and width != filled.size:
         filled = filled[:1]  # as ONNX Runtime does
     filled = _small(filled).astype(dtype.numpy())
-    if kind == "float":
-        replaced = site.float("replaced_value_float", 0)
-    else:
-        replaced = np.int64(site.integer("replaced_value_int64", 0))
     if np.isnan(replaced):
         missing = site.before("IsNaN", [site.data], "missing")
     else:
         value = site.constant("replaced", np.array(replaced, dtype.numpy()))
         missing = site.before("Equal", [site.data, value], "missing")
-    return [
-        site.before(
-            "Where", [missing, site.constant("filled", filled), site.data], "imputed"
-        )
-    ]
+    chosen = [missing, site.constant("filled", filled), site.data]
+    return [site.before("Where", chosen, "imputed")]
 
 
 @lowering("Normalizer")
@@ -137,17 +132,14 @@ def array_feature_extractor(site: LoweringSite) -> Sequence[ir.Value]:
 @lowering("OneHotEncoder")
 def one_hot_encoder(site: LoweringSite) -> Sequence[ir.Value]:
     """1 where the element is the category, else 0, in a new last axis."""
-    words, numbers = site.words("cats_strings"), site.integers("cats_int64s")
+    words, numbers = site.words("cats_strings"), site.integers("cats_int64s").tolist()
     is_text = site.data.dtype == STRING
-    if not (words if is_text else numbers.size):
-        raise site.unsupported("it has no categories of the type of its data")
+    categories = words if is_text else numbers
+    if not categories or len(set(categories)) < len(categories):
+        raise site.unsupported("its categories are none of its data's type, or repeat")
     x = site.data if is_text else site.cast(site.data, INT64)
     column = site.before("Unsqueeze", [x, site.ints("last", [-1])], "column")
-    known = (
-        site.strings("categories", words)
-        if is_text
-        else site.constant("categories", numbers)
-    )
+    known = site.labels("categories", categories)
     found = site.before("Equal", [column, known], "is_category")
     return [site.cast(found, FLOAT)]
 
@@ -158,26 +150,27 @@ def category_mapper(site: LoweringSite) -> Sequence[ir.Value]:
     words, numbers = site.words("cats_strings"), site.integers("cats_int64s").tolist()
     if len(words) != len(numbers):
         raise site.unsupported("its categories differ in number")
+    return [_translated(site, words, numbers)]
+
+
+def _translated(site: LoweringSite, words: list[str], numbers: list[int]) -> ir.Value:
+    """Numbers for words or words for numbers; of equal keys the last counts."""
     if site.data.dtype == STRING:
-        keys: dict[str, object] = {"keys_strings": words, "values_int64s": numbers}
+        known = dict(zip(words, numbers, strict=True))
+        keys: dict[str, object] = {"keys_strings": [*known]}
+        keys["values_int64s"] = [*known.values()]
         keys["default_int64"] = site.integer("default_int64", -1)
     else:
-        keys = {"keys_int64s": numbers, "values_strings": words}
+        named = dict(zip(numbers, words, strict=True))
+        keys = {"keys_int64s": [*named], "values_strings": [*named.values()]}
         keys["default_string"] = site.text("default_string", "_Unused")
-    return [site.encoder(keys)]
+    return site.encoder(keys)
 
 
 @lowering("LabelEncoder")
 def label_encoder(site: LoweringSite) -> Sequence[ir.Value]:
     """The newest form, of the lists of labels that version 1 knew."""
     words = site.words("classes_strings")
-    attributes: dict[str, object] = {}
-    if not words:
-        attributes = {a.name: a for a in site.node.attributes.values()}
-    elif site.data.dtype == STRING:
-        attributes = {"keys_strings": words, "values_int64s": list(range(len(words)))}
-        attributes["default_int64"] = site.integer("default_int64", -1)
-    else:
-        attributes = {"keys_int64s": list(range(len(words))), "values_strings": words}
-        attributes["default_string"] = site.text("default_string", "_Unused")
-    return [site.encoder(attributes)]
+    if words:
+        return [_translated(site, words, list(range(len(words))))]
+    return [site.encoder({a.name: a for a in site.node.attributes.values()})]

@@ -25,8 +25,17 @@ def transformed(site: LoweringSite, scores: ir.Value, transform: str) -> ir.Valu
     if transform == "SOFTMAX_ZERO":
         return _softmax_zero(site, scores)
     if transform == "PROBIT":
-        return probit(site, scores)
+        return _probit(site, scores)
     raise site.unsupported(f"post_transform {transform!r} is not known")
+
+
+def of_targets(
+    site: LoweringSite, scores: ir.Value, targets: int, transform: str
+) -> ir.Value:
+    """Scores after `post_transform`; of a single target, after PROBIT alone."""
+    if targets == 1 and transform != "PROBIT":
+        return scores
+    return transformed(site, scores, transform)
 
 
 def _softmax_zero(site: LoweringSite, scores: ir.Value) -> ir.Value:
@@ -45,7 +54,7 @@ def _softmax_zero(site: LoweringSite, scores: ir.Value) -> ir.Value:
     return site.before("Div", [kept, total], "softmax")
 
 
-def probit(site: LoweringSite, scores: ir.Value) -> ir.Value:
+def _probit(site: LoweringSite, scores: ir.Value) -> ir.Value:
     """The inverse of the normal distribution function, as ONNX Runtime approximates it.
 
     With t = 2 s - 1, L = log((1 - t) (1 + t)), v = 2 / (3.14159 * 0.147) + L / 2:
@@ -113,10 +122,7 @@ def chosen(
     """The label at each index."""
     if list(labels) == list(range(len(labels))):
         return index
-    if isinstance(labels[0], str):
-        table = site.strings("labels", [str(label) for label in labels])
-    else:
-        table = site.constant("labels", np.array(labels, np.int64))
+    table = site.labels("labels", labels)
     return site.before("Gather", [table, index], "label", axis=0)
 
 
@@ -144,22 +150,27 @@ def split_at_zero(
 # ---- linear models
 
 
-def _scores(
-    site: LoweringSite, x: ir.Value, coefficients: np.ndarray, bias: np.ndarray
+def gemm(
+    site: LoweringSite, x: ir.Value, weight: np.ndarray, bias: np.ndarray, name: str
 ) -> ir.Value:
-    """x times the transposed coefficients, plus a bias per row of them."""
-    weight = site.constant("weight", coefficients)
-    inputs = [x, weight]
+    """x times the transposed weight, plus a bias per row of it."""
+    inputs = [x, site.constant(f"{name}_weight", weight)]
     if bias.any():
-        inputs.append(site.constant("bias", bias))
-    return site.before("Gemm", inputs, "scores", transB=1)
+        inputs.append(site.constant(f"{name}_bias", bias))
+    return site.before("Gemm", inputs, name, transB=1)
 
 
 def _table(site: LoweringSite, rows: int) -> np.ndarray:
     coefficients = site.floats("coefficients")
-    if rows < 1 or not coefficients.size or coefficients.size % rows:
-        raise site.unsupported(f"{coefficients.size} coefficients for {rows} rows")
-    return coefficients.reshape(rows, -1)
+    shape = site.data.shape
+    width = None if shape is None or not len(shape) else shape[-1]
+    if not isinstance(width, int):
+        width = coefficients.size // max(rows, 1)
+    if rows < 1 or not width or coefficients.size != rows * width:
+        raise site.unsupported(
+            f"{coefficients.size} coefficients for {rows} rows of {width} features"
+        )
+    return coefficients.reshape(rows, width)
 
 
 @lowering("LinearRegressor")
@@ -168,15 +179,8 @@ def linear_regressor(site: LoweringSite) -> Sequence[ir.Value]:
     targets = site.integer("targets", 1)
     bias = site.floats("intercepts")
     bias = bias if bias.size == targets else np.zeros(targets, np.float32)
-    scores = _scores(site, site.rows(), _table(site, targets), bias)
-    return [_of_targets(site, scores, targets)]
-
-
-def _of_targets(site: LoweringSite, scores: ir.Value, targets: int) -> ir.Value:
-    transform = site.text("post_transform", "NONE")
-    if targets == 1 and transform != "PROBIT":
-        return scores
-    return transformed(site, scores, transform)
+    scores = gemm(site, site.rows(), _table(site, targets), bias, "scores")
+    return [of_targets(site, scores, targets, site.text("post_transform", "NONE"))]
 
 
 @lowering("LinearClassifier")
@@ -187,7 +191,7 @@ def linear_classifier(site: LoweringSite) -> Sequence[ir.Value]:
     transform = site.text("post_transform", "NONE")
     if not bias.size:
         raise site.unsupported("it needs an intercept for each class")
-    scores = _scores(site, site.rows(), _table(site, bias.size), bias)
+    scores = gemm(site, site.rows(), _table(site, bias.size), bias, "scores")
     if bias.size > 1:
         if len(labels) < bias.size:
             raise site.unsupported(f"{len(labels)} labels for {bias.size} classes")

@@ -9,7 +9,16 @@ import onnx_ir as ir
 
 from ....analysis.ops.registry import OWN
 from ..by_type import LoweringSite, lowering
-from .linear import INT64, best, chosen, class_labels, pair, split_at_zero, transformed
+from .linear import (
+    INT64,
+    best,
+    chosen,
+    class_labels,
+    gemm,
+    pair,
+    split_at_zero,
+    transformed,
+)
 
 # Numbers of a table of machines by support vectors, most of which are zeros.
 _LARGEST = 1 << 26
@@ -51,15 +60,6 @@ def _vectors(site: LoweringSite, count: int) -> np.ndarray:
     return vectors.reshape(count, -1)
 
 
-def _gemm(
-    site: LoweringSite, x: ir.Value, weight: np.ndarray, bias: np.ndarray, name: str
-) -> ir.Value:
-    inputs = [x, site.constant(f"{name}_weight", weight)]
-    if bias.any():
-        inputs.append(site.constant(f"{name}_bias", bias))
-    return site.before("Gemm", inputs, name, transB=1)
-
-
 @lowering("SVMRegressor")
 def svm_regressor(site: LoweringSite) -> Sequence[ir.Value]:
     """Kernels, weighted and added up; with `one_class`, the sign of that."""
@@ -74,7 +74,7 @@ def svm_regressor(site: LoweringSite) -> Sequence[ir.Value]:
     x = site.rows()
     if count > 0:
         x = _kernel(site, x, _vectors(site, count))
-    score = _gemm(site, x, coefficients[None], rho[:1], "score")
+    score = gemm(site, x, coefficients[None], rho[:1], "score")
     if not site.integer("one_class", 0):
         return [score]
     above = site.before(
@@ -109,10 +109,10 @@ def _linear(
     if not coefficients.size or coefficients.size % count:
         raise site.unsupported(f"{coefficients.size} coefficients for {count} classes")
     bias = np.full(count, site.floats("rho")[0], np.float32)
-    scores = _gemm(site, site.rows(), coefficients.reshape(count, -1), bias, "scores")
+    scores = gemm(site, site.rows(), coefficients.reshape(count, -1), bias, "scores")
     transform = site.text("post_transform", "NONE")
     result = transformed(site, scores, transform)
-    if count != 2:
+    if count != 2 or site.floats("prob_a").size:
         return [best(site, scores, labels), result]
     # Of two classes the second wins with any score above the limit, even the first's.
     limit = (
@@ -135,7 +135,7 @@ def _by_votes(
     pairs = [(i, j) for i in range(len(sizes)) for j in range(i + 1, len(sizes))]
     weight = _pair_weights(site, sizes, pairs)
     rho = site.floats("rho")[: len(pairs)]
-    scores = _gemm(site, kernel, weight, rho, "scores")
+    scores = gemm(site, kernel, weight, rho, "scores")
     transform = site.text("post_transform", "NONE")
     if len(pairs) == 1:
         label = split_at_zero(site, scores, labels[::-1])
@@ -151,7 +151,7 @@ def _by_votes(
             "Greater", [scores, site.constant("zero", np.zeros(1, np.float32))], "above"
         )
         ballots = site.cast(above, ir.DataType.FLOAT)
-        tally = _gemm(site, ballots, wins, votes.astype(np.float32), "votes")
+        tally = gemm(site, ballots, wins, votes.astype(np.float32), "votes")
         label = best(site, tally, labels)
     if site.floats("prob_a").size:
         return [

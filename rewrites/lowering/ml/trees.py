@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..by_type import ML, LoweringSite, lowering
-from .linear import best, class_labels, pair, probit, split_at_zero, transformed
+from .linear import best, class_labels, of_targets, pair, split_at_zero, transformed
 
 _NODES = (
     "nodes_falsenodeids nodes_featureids nodes_missing_value_tracks_true nodes_modes "
@@ -31,6 +31,8 @@ class _Votes:
         sizes = {a.size for a in (self.trees, self.nodes, self.ids, self.weights)}
         if len(sizes) != 1 or not self.ids.size:
             raise site.unsupported("the lists of its weights differ in length")
+        if len(set(zip(self.trees, self.nodes, self.ids, strict=True))) < self.ids.size:
+            raise site.unsupported("a leaf has two weights for one class or target")
 
     def always(self, site: LoweringSite, target: int) -> bool:
         """Whether every row has a vote for it: all leaves of some tree do."""
@@ -113,9 +115,7 @@ def tree_ensemble_regressor(site: LoweringSite) -> Sequence[ir.Value]:
         raise site.unsupported(f"{base.size} base values for {targets} targets")
     scores = _plus(site, scores, base)
     transform = site.text("post_transform", "NONE")
-    if targets > 1:
-        return [transformed(site, scores, transform)]
-    return [probit(site, scores) if transform == "PROBIT" else scores]
+    return [of_targets(site, scores, targets, transform)]
 
 
 @lowering("TreeEnsembleClassifier")
@@ -134,7 +134,7 @@ def tree_ensemble_classifier(site: LoweringSite) -> Sequence[ir.Value]:
     if len(labels) == 1:
         if isinstance(labels[0], str):
             raise site.unsupported("a single class, of a string")
-        result = probit(site, scores) if transform == "PROBIT" else scores
+        result = of_targets(site, scores, 1, transform)
         return [split_at_zero(site, scores, [0, 1]), result]
     always = base.size or all(votes.always(site, k) for k in range(len(labels)))
     if always or (votes.weights > 0).all():
@@ -241,6 +241,4 @@ def tree_ensemble(site: LoweringSite) -> Sequence[ir.Value]:
         count = site.constant("count", np.array(max(1, len(roots)), np.float32))
         count = site.cast(count, site.data.dtype or ir.DataType.FLOAT)
         scores = site.before("Div", [scores, count], "mean")
-    if targets > 1:
-        return [transformed(site, scores, transform)]
-    return [probit(site, scores) if transform == "PROBIT" else scores]
+    return [of_targets(site, scores, targets, transform)]

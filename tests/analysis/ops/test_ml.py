@@ -164,6 +164,8 @@ CASES: list[tuple[str, list[Any], int, dict[str, Any]]] = [
     ),
     ("SVMClassifier", [X], 2, {"coefficients": [1, 0.5, -1] * 2, "rho": [0.1], **TWO,
                                "kernel_type": "LINEAR", "kernel_params": [0.0] * 3}),
+    ("SVMClassifier", [X], 2, {"coefficients": [1, 0.5, -1] * 2, "rho": [0.1], **TWO,
+                               "kernel_type": "LINEAR", "prob_a": [-1.5]}),
     *(
         ("SVMRegressor", [X], 1, {"kernel_type": k, "one_class": one, **SVR})
         for k in ("POLY", "RBF")
@@ -185,6 +187,10 @@ CASES: list[tuple[str, list[Any], int, dict[str, Any]]] = [
      {"cats_strings": ["b", "a"], "cats_int64s": [7, 8]}),
     ("CategoryMapper", [np.array([8, 1])], 1,
      {"cats_strings": ["b", "a"], "cats_int64s": [7, 8]}),
+    ("CategoryMapper", [np.array(["a", "b"], object)], 1,
+     {"cats_strings": ["a", "b", "a"], "cats_int64s": [7, 8, 9]}),
+    ("CategoryMapper", [np.array([8, 7])], 1,
+     {"cats_strings": ["b", "a", "c"], "cats_int64s": [7, 8, 7]}),
     ("Scaler", [X], 1, {"offset": [1.0, 2, 3], "scale": [2.0, 2, 0.5]}),
     ("Binarizer", [X], 1, {"threshold": 0.5}),
     ("Imputer", [np.where(X > 1, np.nan, X)], 1,
@@ -339,6 +345,11 @@ def test_words_and_maps_are_verified(tmp_path: Path) -> None:
         ("TreeEnsembleClassifier", {"nodes_modes": ["ODD"] * 6}, "two classes|modes"),
         (
             "TreeEnsembleClassifier",
+            votes((0, 1, 0, 0.3), (0, 2, 0, 0.1), (1, 1, 0, 0.4), (0, 2, 0, 0.2)),
+            "two weights",
+        ),
+        (
+            "TreeEnsembleClassifier",
             {
                 **votes((0, 1, 1, 0.1), (0, 2, 1, -0.2), (1, 1, 0, 0.3), (1, 2, 1, 0)),
                 "base_values": [0.4, -0.2],
@@ -351,3 +362,26 @@ def test_refusals(op: str, changed: Any, message: str, tmp_path: Path) -> None:
     proto = model(op, [X], 2, **{**FIRST, "classlabels_int64s": [0, 1], **changed})
     with pytest.raises(fairhand.Unsupported, match=message):
         fairhand.compile(proto, tmp_path / "package", verify=False)
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "message"),
+    [
+        ("LinearRegressor", {"coefficients": [1.0, 2.0]}, "2 .* 1 rows of 3 features"),
+        (
+            "LinearClassifier",
+            {"coefficients": [1.0] * 8, "intercepts": [0.1, 0.2], **TWO},
+            "8 coefficients for 2 rows of 3 features",
+        ),
+        ("OneHotEncoder", {"cats_int64s": [5, 5, 1]}, "repeat"),
+    ],
+)
+def test_numbers_that_do_not_fit_are_refused(
+    op: str, attributes: Any, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(fairhand.Unsupported, match=message):
+        fairhand.compile(
+            model(op, [X], 1 + ("Classifier" in op), **attributes),
+            tmp_path / "p",
+            verify=False,
+        )

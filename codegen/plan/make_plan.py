@@ -223,7 +223,7 @@ def _root_arguments(
 ) -> list[str]:
     """What the inputs are called; one in a list of caches is `past[0][1]`.
 
-    onnx::MatMul_0 is TorchScript's word for what has no name.
+    onnx::MatMul_0 and input.1 are TorchScript's words for what has no name.
     """
     nested = {
         value: f"{family.name}[{i}]" + (f"[{j}]" if len(row) > 1 else "")
@@ -235,7 +235,7 @@ def _root_arguments(
     taken: list[str] = []
     for value in root.inputs:
         word = value.name or "x"
-        if word.startswith("onnx::"):
+        if word.startswith(("onnx::", "input.")):
             word = next((letter for letter in GENERIC if letter not in taken), "x")
         name = unused(variable(word), {*taken, *reserved, *families})
         taken.append(nested.get(value, name))

@@ -18,7 +18,17 @@ from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.ops.operands import dim_keyword, equal, shown
 from ...analysis.spelling.expr import Expr, Name, Ref, callee, callees, renamed
 from ..ir.assignment import Assignment, readers_of
-from .combine import FLOATS, Flow, axis_of, does, normalized, repeated, size_of, without
+from .combine import (
+    FLOATS,
+    Flow,
+    axis_of,
+    does,
+    is_binary,
+    normalized,
+    repeated,
+    size_of,
+    without,
+)
 from .rotary import Rotations, moves
 from .subscripts import spell_picks
 
@@ -38,7 +48,8 @@ def spell_idioms(
     """
     steps = _split_at_once(steps, shapes, results)
     steps = Rotations(steps, shapes, results).run(named_alone=kernels)
-    for spelled in () if kernels else (_unshuffled, normalized, repeated, spell_picks):
+    spellings = (_unshuffled, normalized, repeated, spell_picks, _gated)
+    for spelled in () if kernels else spellings:
         steps = spelled(steps, shapes, results)
     steps = _unbound(steps, shapes)
     steps = _Rolls(steps, shapes, results).run()
@@ -207,6 +218,34 @@ def _pick(step: Assignment, shapes: ShapeFacts) -> tuple[ir.Value, int, int] | N
     if not 1 < size <= MOST_PARTS or step.reads() != [source]:
         return None
     return source, axis, int(stored.numpy()) % size
+
+
+# ---- F.glu(x, dim=1)
+
+
+def _gated(
+    steps: list[Assignment], shapes: ShapeFacts, results: set[ir.Value]
+) -> list[Assignment]:
+    """Half of a value times the sigmoid of the other half."""
+    flow = Flow(steps, results)
+    gone: dict[Assignment, Assignment] = {}
+    for step in steps:
+        pair = step.reads() if is_binary(step, "*") else []
+        for hidden, gate in (pair, pair[::-1]) if len(pair) == 2 else ():
+            sigmoid, split = flow.only(gate), flow.only(hidden, "Split")
+            if not sigmoid or callee(sigmoid.expr) != "torch.sigmoid":
+                continue
+            if not split or flow.before(sigmoid, "Split") is not split:
+                continue
+            x, *sizes = split.reads()
+            rank = shapes.rank(x) or 0
+            half, other = (shapes.dims(value) or () for value in (hidden, gate))
+            same = split.outputs[0] is hidden and equal(half, other)
+            if rank and not sizes and same:
+                dim = shown(axis_of(split, rank), rank)
+                step.expr = Name("F.glu")(Ref(x), **({} if dim == -1 else {"dim": dim}))
+                gone |= {sigmoid: step, split: step}
+    return without(steps, gone)
 
 
 # ---- x.roll((-3, -3), dims=(1, 2))

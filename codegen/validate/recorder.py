@@ -306,6 +306,10 @@ class Recorder(TorchDispatchMode):
             return func(*args)
         if func in (_AT._local_scalar_dense.default, _AT.lift_fresh.default):
             self.followed.append(None)  # what is told again is told of others, too
+        if func is _AT.glu.default:  # up to its rounding
+            with self:
+                hidden, gate = args[0].chunk(2, *(*args[1:], -1)[:1])
+                return hidden * gate.sigmoid()
         if func is _AT.unbind.int:
             rows: Any = args[0].shape[(*args, 0)[1]]
             rows = (rows.node.hint or 0) if isinstance(rows, torch.SymInt) else rows

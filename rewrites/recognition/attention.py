@@ -44,8 +44,6 @@ STATEMENTS = {
     " infinity throughout: Attention is 0 there, and the softmax NaN",
     "attention_rescaled": "Attention(q a, k b, v, scale=s) = Attention(q, k, v, "
     "scale=a b s), a and b numbers",
-    "attention_grouped": "Attention(q, repeat(k, g), repeat(v, g)) with g heads of "
-    "queries per head of keys = Attention(q, k, v)",
 }
 _STEPS = 24  # from the weights to the product at most, and from there to a factor
 _MOVEMENTS = frozenset("Reshape Transpose Squeeze Unsqueeze Expand Identity".split())
@@ -53,7 +51,7 @@ _MOVEMENTS = frozenset("Reshape Transpose Squeeze Unsqueeze Expand Identity".spl
 _FINITE = _MOVEMENTS.union(
     "Add Sub Mul Neg Where Cast Slice Gather Concat Trilu Tile".split()
 )
-_SCORES = "MatMul Einsum Transpose Mul Div Add Sub Where Neg Reshape".split()
+_SCORES = "MatMul Einsum ReduceSum Transpose Mul Div Add Sub Where Neg Reshape".split()
 _SUMS = frozenset("MatMul Gemm Einsum Conv LayerNormalization Sigmoid Tanh".split())
 # Scores added to a number below it are that number: it stands for minus infinity.
 _FAR = -1e6  # from where there is nothing left beside a score that is kept
@@ -97,12 +95,17 @@ def _attention(
     if softmax is None or softmax.inputs[0] is None:
         return None
     found, made = (facts.dims(x) for x in (softmax.inputs[0], node.outputs[0]))
-    pair, lead = letters[-2:], letters[:-2]
+    pair = (weights.own, last.over)
+    lead = "".join(x for x in letters if x not in pair)
     whole = f"{lead}{weights.own}{values.own}"
-    if found is None or made is None or {*pair} != {weights.own, last.over}:
+    if found is None or made is None:
         return None
-    axis = softmax.attributes.get_int("axis", -1) % len(found)
-    if len(found) - axis != 2 - pair.index(last.over):
+    if any(n.op_type == "Reshape" for n in nodes[1:]):  # of other axes before the two
+        letters = "." * (len(found) - 2) + letters[-2:]
+    if len(letters) != len(found) or not {*pair} <= {*letters}:
+        return None
+    perm = [k for k, x in enumerate(letters) if x not in pair] + order(letters, pair)
+    if softmax.attributes.get_int("axis", -1) % len(found) != perm[-1]:
         return None
     if node is last.node:
         heads = tuple(made[k] for k in order(last.result, lead))
@@ -110,21 +113,18 @@ def _attention(
         heads = made[:2]
     else:
         return None
-    scores = _Affine(facts, last.node, (*heads, *found[-2:])).read(softmax.inputs[0])
+    sizes = (*heads, *(found[k] for k in perm[-2:]))
+    scores = _Affine(facts, last.node, sizes, perm).read(softmax.inputs[0])
     if scores is None or scores.product is None or not heads:
         return None
-    turned = axis != len(found) - 1  # keys stand before queries
-    if turned and (scores.masks or scores.chosen):
-        return None
-    sizes = (*heads, *(found[-2:][::-1] if turned else found[-2:]))
     try:
         writer = _Writer(facts, last.node, scores, sizes)
-        scale = writer.attention((values, lead, last.over), turned)
+        scale = writer.attention((values, lead, last.over))
         if node is last.node:
             writer.put_back(order(whole, last.result))
     except CannotWrite:
         return None
-    inner = dict.fromkeys([node, *nodes, softmax, *scores.nodes])
+    inner = dict.fromkeys([node, *nodes, *last.within, softmax, *scores.nodes])
     evidence = f"{len(inner)} nodes are softmax({scale} q k^T + masks) v"
     guarded = any(n.op_type == "Where" for n in nodes)
     is_open = not guarded and scores.keeps not in ([], [True])
@@ -162,7 +162,7 @@ def _softmax(
     the last two are right; it may be guarded against NaN."""
     nodes, letters, value = [root], weights.letters, weights.value
     for _ in range(2):
-        seen = _producer(value, root, "Reshape", "Transpose")
+        seen = producer_of(value, root, "Reshape", "Transpose")
         inner = None if seen is None else seen.inputs[0]
         dims = None if inner is None else facts.dims(inner)
         if seen is None or inner is None or dims is None:
@@ -176,19 +176,19 @@ def _softmax(
         value = inner
         if seen.op_type == "Reshape":
             break
-    node = _producer(value, root, "Where")
+    node = producer_of(value, root, "Where")
     if node is not None:
-        asked = _producer(node.inputs[0], root, "IsNaN")
+        asked = producer_of(node.inputs[0], root, "IsNaN")
         if asked is None or asked.inputs[0] is not node.inputs[2]:
             return None, nodes, letters
         if _number(node.inputs[1]) != 0.0:
             return None, nodes, letters
         nodes += [node, asked]
-        return _producer(node.inputs[2], root, "Softmax"), nodes, letters
-    return _producer(value, root, "Softmax"), nodes, letters
+        return producer_of(node.inputs[2], root, "Softmax"), nodes, letters
+    return producer_of(value, root, "Softmax"), nodes, letters
 
 
-def _producer(value: ir.Value | None, root: ir.Node, *ops: str) -> ir.Node | None:
+def producer_of(value: ir.Value | None, root: ir.Node, *ops: str) -> ir.Node | None:
     """The node of one of these operators that computes a value, in the root's graph."""
     node = None if value is None else value.producer()
     if node is None or node.graph is not root.graph or node.domain:
@@ -206,10 +206,13 @@ def _number(value: ir.Value | None) -> float | None:
 
 
 class _Affine:
-    """Reads scores of some sizes from the weights up to the product."""
+    """Reads scores of some sizes, their axes in an order, from the weights up to the
+    product."""
 
-    def __init__(self, facts: Facts, root: ir.Node, sizes: Dims) -> None:
-        self._facts, self._root, self._sizes = facts, root, sizes
+    def __init__(
+        self, facts: Facts, root: ir.Node, sizes: Dims, perm: list[int]
+    ) -> None:
+        self._facts, self._root, self._sizes, self._perm = facts, root, sizes, perm
 
     def read(self, value: ir.Value) -> _Scores | None:
         """The scores; None if they are no such sum."""
@@ -224,9 +227,11 @@ class _Affine:
             found.nodes.append(node)
             found.product = self._product(node)
             if found.product is not None:
-                found.nodes.append(found.product.node)
-                several = len(found.masks) + len(found.chosen) > 1
-                return None if found.finite and several else found
+                found.nodes += [found.product.node, *found.product.within]
+                added = len(found.masks) + len(found.chosen)
+                turned = self._perm != sorted(self._perm)
+                refused = (found.finite and added > 1) or (turned and added)
+                return None if refused else found
             inner = self._step(node, found)
         return None
 
@@ -237,13 +242,24 @@ class _Affine:
             inner = node.inputs[0].producer() or node
         same = inner.graph is node.graph
         found = product_of(inner, self._facts) if same else None
-        if found is None or inner is node:
-            return found
-        return found.transposed(permutation(node, len(found.result)))
+        if found is None:
+            return None
+        if inner is not node:
+            found = found.transposed(permutation(node, len(found.result)))
+        return found.transposed(self._order(len(found.result)))
+
+    def _order(self, rank: int) -> list[int]:
+        """The order of axes; batches and heads may be other ones if these lead."""
+        more = rank - len(self._perm)
+        if not more:
+            return self._perm
+        return [*range(rank - 2), *(k + more for k in self._perm[-2:])]
 
     def _whole(self, value: ir.Value) -> bool:
         """Whether a value has the sizes of the scores, or is seen so."""
         dims, sizes = self._facts.dims(value), self._sizes
+        if dims is not None and len(dims) > 2:
+            dims = tuple(dims[k] for k in self._order(len(dims)))
         return (
             dims is not None
             and _heads_of(dims, sizes[:-2])
@@ -254,7 +270,9 @@ class _Affine:
         a, b = (*node.inputs, None)[:2]
         if node.op_type == "Reshape":
             sizes, made = (self._facts.dims(x) for x in (a, node.outputs[0]) if x)
-            return a if sizes and made and _equal(sizes[-2:], made[-2:]) else None
+            lead = self._perm[:-2] == [*range(len(self._perm) - 2)]
+            same_axes = sizes and made and _equal(sizes[-2:], made[-2:])
+            return a if lead and same_axes else None
         if node.op_type == "Neg":
             found.factor = -found.factor
             return a
@@ -282,7 +300,7 @@ class _Affine:
         found.masks.append((mask, factor, stage))
         if _is_finite(mask):
             return
-        array, node = self._facts.array(mask), _producer(mask, self._root, "Where")
+        array, node = self._facts.array(mask), producer_of(mask, self._root, "Where")
         kept = False
         if array is not None:
             kept = bool((factor * array > -math.inf).any(axis=-1).all())
@@ -341,7 +359,7 @@ class _Affine:
             inner, seen = waiting.pop(0), seen + 1
             if inner is None or not self._whole(inner):
                 continue
-            node = _producer(inner, self._root, *_SCORES)
+            node = producer_of(inner, self._root, *_SCORES)
             product = None if node is None else self._product(node)
             if product is not None:
                 constant = self._facts.is_constant
@@ -413,7 +431,7 @@ class _Writer:
         self.drafts: list[Draft] = []
         self._shared: list[Dim] = []  # how many heads keys and values have, if fewer
 
-    def attention(self, v: _Operand, turned: bool) -> float:
+    def attention(self, v: _Operand) -> float:
         """Drafts Attention last; returns its scale. Raises CannotWrite where its
         operands don't fit."""
         found = self._scores.product
@@ -422,7 +440,7 @@ class _Writer:
         by_axis = {factor.own: (factor, lead, found.over) for factor in found.factors}
         if {*pair} != {*by_axis}:
             raise CannotWrite("scores of other axes")
-        q, k = (by_axis[own] for own in (pair[::-1] if turned else pair))
+        q, k = (by_axis[own] for own in pair)
         s, t = self._sizes[-2:]
         d, e = self._last(q), self._last(v, own=True)
         queries, fewer = self._heads(q, (s, d)), [*self._shared]
@@ -485,7 +503,7 @@ class _Writer:
         found: Input = value
         sizes = *heads, *tail
         if perm == sorted(perm):
-            seen = _producer(value, self._root, "Reshape", "Unsqueeze")
+            seen = producer_of(value, self._root, "Reshape", "Unsqueeze")
             inner = None if seen is None else seen.inputs[0]
             given = None if inner is None else self._facts.dims(inner)
             if inner is not None and given is not None and _equal(given, sizes):
@@ -507,7 +525,7 @@ class _Writer:
         scaled: list[ir.Node] = []
         inner = base = value
         for _ in range(_STEPS):
-            node = _producer(inner, self._root, "Mul", "Div", *_MOVEMENTS)
+            node = producer_of(inner, self._root, "Mul", "Div", *_MOVEMENTS)
             if node is None or len(inner.uses()) != 1:
                 break
             moves = node.op_type in _MOVEMENTS
@@ -588,7 +606,7 @@ class _Writer:
         """A mask with axes more; what chooses between numbers by place has them before
         it does, where laws see it."""
         value = mask if isinstance(mask, ir.Value) else None
-        node = _producer(value, self._root, "Where")
+        node = producer_of(value, self._root, "Where")
         condition, *numbers = node.inputs if node is not None else [None]
         told = isinstance(self._facts.places.of(condition), Natural)
         if not told or any(x is None or self._facts.dims(x) != () for x in numbers):
@@ -643,45 +661,3 @@ def _head_size(node: ir.Node, facts: Facts) -> object:
         return sizes and sizes[3]
     heads = node.attributes.get_int("q_num_heads", 0)
     return sizes[-1] // heads if heads and isinstance(sizes[-1], int) else None
-
-
-def shared_heads(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
-    """Attention whose keys and values are copied for several heads of queries each."""
-    facts = around.facts
-    if node.op_type != "Attention" or node.domain or len(node.inputs) < 3:
-        return
-    k, v = (_repeated(x, node, facts) for x in node.inputs[1:3])
-    if k is None or v is None:
-        return
-    heads = [facts.dims(x[0]) for x in (k, v)]
-    if heads[0] is None or heads[1] is None or heads[0][1] != heads[1][1]:
-        return
-    inputs: list[Input] = [node.inputs[0], k[0], v[0], *node.inputs[3:]]
-    given = {name: a.value for name, a in node.attributes.items()}
-    drafts = (Draft("Attention", inputs, given),)
-    evidence = "keys and values are copied, head by head"
-    yield Recognition("attention_grouped", (node, *k[1], *v[1]), drafts, evidence)
-
-
-def _repeated(
-    value: ir.Value | None, root: ir.Node, facts: Facts
-) -> tuple[ir.Value, tuple[ir.Node, ...]] | None:
-    """What is copied [b, h, t, d] -> [b, h, g, t, d] -> [b, h g, t, d], and by what."""
-    last = _producer(value, root, "Reshape")
-    copies = None if last is None else _producer(last.inputs[0], root, "Expand", "Tile")
-    apart = None if copies is None else copies.inputs[0]
-    first = _producer(apart, root, "Unsqueeze", "Reshape")
-    base = None if first is None else first.inputs[0]
-    if last is None or copies is None or first is None or base is None:
-        return None
-    sizes = [facts.dims(x) for x in (base, apart, copies.outputs[0], value) if x]
-    if any(dims is None for dims in sizes):
-        return None
-    of, one, wide, whole = (dims for dims in sizes if dims is not None)
-    if len(of) != 4 or len(wide) != 5 or len(whole) != 4:
-        return None
-    b, h, t, d = of
-    together = (b, h * wide[2], t, d)
-    if one != (b, h, 1, t, d) or wide != (b, h, wide[2], t, d) or whole != together:
-        return None
-    return base, (last, copies, first)

@@ -81,6 +81,7 @@ class _Proved:
     name: str
     parameters: tuple[tuple[str, Any], ...]
     operands: tuple[Combination | None, ...] = ()  # beside x
+    behind: tuple[Combination, ...] = ()  # what it is multiplied by, and what is added
 
 
 class Rows(Operators):
@@ -117,7 +118,8 @@ class Rows(Operators):
         return found
 
     def constant(self, value: Constant) -> Quotient:
-        """A constant that is the same for every row, or a number for each channel."""
+        """A constant that is the same for every row, a number for each channel, or any
+        other."""
         dims = value.dims
         rank = len(self.dims)
         if dims is None or len(dims) > rank:
@@ -127,11 +129,8 @@ class Rows(Operators):
             atom = self.algebra.atom("channels", value)
             self.constants[atom] = value
             return self.algebra.single(atom)
-        if any(n != 1 for k, n in enumerate(filled) if k not in self.axes):
-            raise Beyond("a constant that rows differ in")
-        if tuple(filled[k] for k in sorted(self.axes)) != self.sizes:
-            raise Beyond("a constant that is broadcast along a row")
-        atom = self.algebra.atom("constant", value)
+        row = tuple(n if k in self.axes else 1 for k, n in enumerate(self.dims))
+        atom = self.algebra.atom("constant" if filled == row else "other", value)
         self.constants[atom] = value
         return self.algebra.single(atom)
 
@@ -232,6 +231,9 @@ class Rows(Operators):
         kind, *rest = self.algebra.names[atom]
         if kind in ("mean", "largest", "larger", "size"):
             return False
+        if kind == "other":
+            sizes: Dims = (1,) * len(self.dims) + (self.constants[atom].dims or ())
+            return any(sizes[k - len(self.dims)] != 1 for k in self.axes)
         if kind in ("x", "constant", "channels"):
             return kind != "channels" or 1 in self.axes
         inside: Any = rest[0]
@@ -289,12 +291,12 @@ def normalised_sum(region: Region, places: int, facts: Facts) -> Row | None:
         return None
     operator = OPERATORS[found.name]
     along = {1} if operator in _BY_CHANNEL else region.axes
-    writer = _Writer(list(known), tuple(dims[k] for k in sorted(along)), dtype)
+    writer, row = _Writer(list(known), dtype), tuple(dims[k] for k in sorted(along))
     others = [k for k in range(len(dims)) if k not in region.axes]
     perm = [*others, *sorted(region.axes)]
     turned = bool(found.operands) and perm != sorted(perm)
     try:
-        inputs = [None if x is None else writer.row(x) for x in found.operands]
+        inputs = [None if x is None else writer.sum(x, row) for x in found.operands]
     except CannotWrite:
         return None
     x = writer.turned(region.base, perm) if turned else region.base
@@ -302,6 +304,10 @@ def normalised_sum(region: Region, places: int, facts: Facts) -> Row | None:
     writer.drafts.append(last)
     if turned:
         writer.turned(Output(last), [perm.index(k) for k in range(len(perm))])
+    for op, given in zip(("Mul", "Add"), found.behind, strict=False):
+        if given not in ((), (((), 1.0),)):
+            normal = Output(writer.drafts[-1])
+            writer.add(Draft(op, [normal, writer.sum(given)]))
     operands = "(x)" if not inputs else "(x, s, b)"
     return Row(found.name, tuple(writer.drafts), f"{operator}{operands}")
 
@@ -428,10 +434,14 @@ def _normal(
         if not rows.algebra.same(found, rows.add(rows.mul(scale, core), bias)):
             continue
         kinds = {rows.algebra.names[a][0] for a in _constants(rows, scale, bias)}
-        if not kinds <= {"channels" if by_channel else "constant"}:
+        behind = kinds == {"other"} and not by_channel
+        if not behind and not kinds <= {"channels" if by_channel else "constant"}:
             continue
         if by_channel and not kinds and (1 in rows.axes or len(rows.axes) == 1):
             continue  # a row of numbers is one of the last axis, too
+        applied = tuple(_combination(rows, q) for q in (scale, bias))
+        if behind:
+            scale, bias = rows.number(1.0), Quotient({}, {ONE: 1.0})
         operands: list[Combination | None] = [_combination(rows, scale)]
         given: tuple[tuple[str, Any], ...] = (("epsilon", float(np.float32(epsilon))),)
         if name == "group_norm":
@@ -440,7 +450,7 @@ def _normal(
             given = (("axis", len(rows.dims) - len(rows.axes)), *given)
         if name != "rms_norm":
             operands.append(_combination(rows, bias) if bias or by_channel else None)
-        return _Proved(name, given, tuple(operands))
+        return _Proved(name, given, tuple(operands), applied if behind else ())
     return None
 
 
@@ -532,45 +542,48 @@ _OF_ELEMENTS = (
 
 
 class _Writer:
-    """Sums of products of constants as drafts, of the shape of a row."""
+    """Sums of products of constants as drafts, of the sizes of a row if it is given."""
 
-    def __init__(self, values: list[ir.Value], sizes: Dims, dtype: ir.DataType) -> None:
-        self._values, self._sizes, self._dtype = values, sizes, dtype
+    def __init__(self, values: list[ir.Value], dtype: ir.DataType) -> None:
+        self._values, self._dtype = values, dtype
         self.drafts: list[Draft] = []
 
     def turned(self, x: Input, perm: list[int]) -> Input:
         """With its axes in another order."""
-        return self._add(Draft("Transpose", [x], {"perm": perm}))
+        return self.add(Draft("Transpose", [x], {"perm": perm}))
 
-    def row(self, given: Combination) -> Input:
-        """A constant of exactly the shape of a row. Raises CannotWrite."""
-        terms = [self._term(factors, number) for factors, number in given]
-        return self._folded("Add", terms) if terms else self._number(0.0)
+    def sum(self, given: Combination, sizes: Dims | None = None) -> Input:
+        """Of exactly these sizes, if any. Raises CannotWrite."""
+        terms = [self._term(factors, number, sizes) for factors, number in given]
+        return self._folded("Add", terms or [self._number(0.0, sizes)])
 
-    def _term(self, constants: tuple[Constant, ...], number: float) -> Input:
-        factors = [self._shaped(constant) for constant in constants]
+    def _term(
+        self, constants: tuple[Constant, ...], number: float, sizes: Dims | None
+    ) -> Input:
+        factors = [self._shaped(constant, sizes) for constant in constants]
         if number != 1.0 or not factors:
-            factors.append(self._number(number))
+            factors.append(self._number(number, sizes))
         return self._folded("Mul", factors)
 
     def _folded(self, op: str, inputs: list[Input]) -> Input:
         first, *others = inputs
         for other in others:
-            first = self._add(Draft(op, [first, other]))
+            first = self.add(Draft(op, [first, other]))
         return first
 
-    def _shaped(self, constant: Constant) -> Input:
+    def _shaped(self, constant: Constant, sizes: Dims | None) -> Input:
         value = self._values[constant.place]
-        if constant.dims == self._sizes:
+        if sizes is None or constant.dims == sizes:
             return value
-        return self._add(Draft("Reshape", [value, ints(self._sizes)]))
+        return self.add(Draft("Reshape", [value, ints(sizes)]))
 
-    def _number(self, x: float) -> Input:
-        sizes = tuple(n for n in self._sizes if isinstance(n, int))
-        if len(sizes) != len(self._sizes):
+    def _number(self, x: float, sizes: Dims | None) -> Input:
+        known = tuple(n for n in sizes or () if isinstance(n, int))
+        if len(known) != len(sizes or ()):
             raise CannotWrite("a size is known only at run time")
-        return NewConstant(np.full(sizes, x).astype(self._dtype.numpy()))
+        return NewConstant(np.full(known, x).astype(self._dtype.numpy()))
 
-    def _add(self, draft: Draft) -> Output:
+    def add(self, draft: Draft) -> Output:
+        """What one more draft gives."""
         self.drafts.append(draft)
         return Output(draft)

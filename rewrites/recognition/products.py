@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from string import digits
+from string import ascii_letters, digits
 
 import onnx_ir as ir
 
 from ...analysis.graph.dims import Dim, Dims, same
 from ..language.facts import Facts
-from ..language.operators.read_write import Draft, Input, Output, ints
+from ..language.operators.read_write import (
+    Draft,
+    Input,
+    NoReading,
+    Output,
+    ints,
+    reading,
+)
 from .recognition import Recognition
 from .regions import Neighbourhoods
 
@@ -36,6 +43,7 @@ class Product:
     factors: tuple[Factor, Factor]
     over: str
     result: str
+    within: tuple[ir.Node, ...] = ()  # what the node is the sum of
 
     def transposed(self, perm: Sequence[int]) -> Product:
         """With the axes of the result in another order."""
@@ -51,13 +59,17 @@ def product_of(node: ir.Node, facts: Facts) -> Product | None:
     """What a node computes, if each operand has one axis of its own, and all others
     but one are the result's too."""
     if node.domain or node.op_type not in ("MatMul", "Einsum"):
-        return None
+        return _spread(node, facts) if node.op_type == "ReduceSum" else None
     dims = [None if x is None else facts.dims(x) for x in node.inputs]
     a, b = (*dims, None)[:2]
     found = None if len(dims) != 2 or not a or not b else _letters(node, a, b)
-    if found is None:
-        return None
-    one, other, result = found
+    return None if found is None else _product(node, node.inputs, found)
+
+
+def _product(
+    node: ir.Node, values: Sequence[ir.Value | None], letters: tuple[str, str, str]
+) -> Product | None:
+    one, other, result = letters
     own = result[-2:] if node.op_type == "MatMul" else ""
     own = own or _own(one, other, result) + _own(other, one, result)
     over = "".join({*one} & {*other} - {*result})
@@ -68,10 +80,43 @@ def product_of(node: ir.Node, facts: Facts) -> Product | None:
         return None
     factors = [
         Factor(x, term, letter)
-        for x, term, letter in zip(node.inputs, (one, other), own, strict=True)
+        for x, term, letter in zip(values, (one, other), own, strict=True)
         if x is not None
     ]
     return Product(node, (factors[0], factors[1]), over, result)
+
+
+def _spread(node: ir.Node, facts: Facts) -> Product | None:
+    """A sum over an axis of products of tensors, each with new axes for the other's."""
+    product = None if node.inputs[0] is None else node.inputs[0].producer()
+    if product is None or product.op_type != "Mul" or product.graph is not node.graph:
+        return None
+    nodes = [product]
+    values: list[ir.Value] = []
+    terms: list[str] = []
+    letters = ascii_letters[: len(facts.dims(product.outputs[0]) or ())]
+    sizes: dict[str, Dim] = {}
+    try:
+        summed = reading(node, facts).parameters
+        for x in filter(None, product.inputs):
+            seen, new = x.producer(), frozenset[int]()
+            if seen is not None and seen.op_type == "Unsqueeze":
+                x, new = seen.inputs[0] or x, reading(seen, facts).parameters["axes"]
+                nodes.append(seen)
+            dims = facts.dims(x) or ()
+            seen_as = letters[len(letters) - len(dims) - len(new) :]
+            values.append(x)
+            terms.append("".join(c for k, c in enumerate(seen_as) if k not in new))
+            for letter, size in zip(terms[-1], dims, strict=True):
+                if same(sizes.setdefault(letter, size), size) is not True:
+                    return None
+    except NoReading:
+        return None
+    result = "".join(c for k, c in enumerate(letters) if k not in summed["axes"])
+    found = _product(node, values, (terms[0], terms[1], result))
+    if found is None or summed["keepdims"]:
+        return None
+    return replace(found, within=tuple(nodes))
 
 
 def _own(one: str, other: str, result: str) -> str:

@@ -9,21 +9,16 @@ import onnx_ir as ir
 
 from ..language.exactness import Exactness
 from ..language.operators.read_write import WORDS, Draft, Input, NewConstant
-from .attention import OPEN, attention, rescaled, shared_heads
-from .attention import STATEMENTS as ATTENTION_STATEMENTS
-from .cast_chains import STATEMENT as CAST_STATEMENT
-from .cast_chains import cast_of_cast
-from .causal import STATEMENT as CAUSAL_STATEMENT
-from .causal import causal
+from . import (
+    attention,
+    attention_arguments,
+    cast_chains,
+    group_norm,
+    movement_chains,
+    normalised_sums,
+    products,
+)
 from .denotation import MEANINGS, Reference, Term
-from .group_norm import STATEMENT as GROUP_STATEMENT
-from .group_norm import group_norm
-from .movement_chains import MOVEMENTS, movement_chains
-from .movement_chains import STATEMENT as MOVEMENT_STATEMENT
-from .normalised_sums import STATEMENTS as ROW_STATEMENTS
-from .normalised_sums import normalised_sum
-from .products import STATEMENT as EINSUM_STATEMENT
-from .products import einsum
 from .recognition import Recognition
 from .regions import Neighbourhoods, Region, regions
 from .scalar_functions import FUNCTIONS, Found, scalar_function
@@ -34,13 +29,13 @@ _PLACES = {"FLOAT": 24, "DOUBLE": 53, "FLOAT16": 11, "BFLOAT16": 8}
 PROOF = "normal-form"  # what a certificate has in the place of a law's proof
 STATEMENTS = {
     **{function.name: function.statement for function in FUNCTIONS},
-    **ROW_STATEMENTS,
-    **ATTENTION_STATEMENTS,
-    "attention_causal": CAUSAL_STATEMENT,
-    "einsum": EINSUM_STATEMENT,
-    "group_norm": GROUP_STATEMENT,
-    "cast_of_cast": CAST_STATEMENT,
-    "movement_chain": MOVEMENT_STATEMENT,
+    **normalised_sums.STATEMENTS,
+    **attention.STATEMENTS,
+    **attention_arguments.STATEMENTS,
+    "einsum": products.STATEMENT,
+    "group_norm": group_norm.STATEMENT,
+    "cast_of_cast": cast_chains.STATEMENT,
+    "movement_chain": movement_chains.STATEMENT,
 }
 CLASSES = {
     **dict.fromkeys(STATEMENTS, Exactness.ROUNDED),
@@ -77,7 +72,7 @@ def _functions(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
         if places is None or (dims[0] != dims[1] and _left(region)):
             continue  # a sum takes in no factor that is needed elsewhere
         if region.axes is not None:
-            row = normalised_sum(region, places, around.facts)
+            row = normalised_sums.normalised_sum(region, places, around.facts)
             if row is not None:
                 evidence = f"{_steps(region.term)} has the normal form of {row.text}"
                 yield Recognition(row.name, region.nodes, row.drafts, evidence)
@@ -91,15 +86,19 @@ _Recognising = Callable[[ir.Node, Neighbourhoods], Iterator[Recognition]]
 
 # What is recognised, at which operators, and how.
 _WAYS: tuple[tuple[Collection[str], Collection[str], _Recognising], ...] = (
-    (("cast_of_cast",), ("Cast",), cast_of_cast),
-    (("einsum",), ("Einsum",), einsum),
-    (("movement_chain",), MOVEMENTS, movement_chains),
-    (("group_norm", "layer_norm"), ("Reshape", "Mul", "Add"), group_norm),
-    (("attention", OPEN), ("MatMul", "Einsum", "Reshape"), attention),
-    (("attention_rescaled",), ("Attention",), rescaled),
-    (("attention_causal",), ("Attention",), causal),
-    (("attention_grouped",), ("Attention",), shared_heads),
-    ((*ROW_STATEMENTS, *(f.name for f in FUNCTIONS)), MEANINGS, _functions),
+    (("cast_of_cast",), ("Cast",), cast_chains.cast_of_cast),
+    (("einsum",), ("Einsum",), products.einsum),
+    (("movement_chain",), movement_chains.MOVEMENTS, movement_chains.movement_chains),
+    (("group_norm", "layer_norm"), ("Reshape", "Mul", "Add"), group_norm.group_norm),
+    (
+        ("attention", attention.OPEN),
+        ("MatMul", "Einsum", "ReduceSum", "Reshape"),
+        attention.attention,
+    ),
+    (("attention_rescaled",), ("Attention",), attention.rescaled),
+    (("attention_causal",), ("Attention",), attention_arguments.causal),
+    (("attention_grouped",), ("Attention",), attention_arguments.shared_heads),
+    ((*normalised_sums.STATEMENTS, *(f.name for f in FUNCTIONS)), MEANINGS, _functions),
 )
 _RECOGNISED = {
     op: [(frozenset(names), way) for names, ops, way in _WAYS if op in ops]

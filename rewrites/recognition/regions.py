@@ -156,7 +156,8 @@ def _fits(
     is computed together means the same rows.
 
     Numbers of rows may have any sizes, for a view of them keeps their order; beside
-    elements they need the base's, with 1 for each axis that was summed over.
+    elements they need the base's, with 1 for each axis that was summed over. Times a
+    vector they are numbers for parts of a row, 1 where all of an axis has the same.
     """
     root, full, over = inside[0][0].outputs[0], facts.dims(base), axes or frozenset()
     dtype = base.dtype
@@ -171,7 +172,7 @@ def _fits(
         of_rows = {facts.dims(x) for x in given if x in rows}
         sizes, elements = facts.dims(y), not rows.issuperset(given)
         if node.op_type in REDUCTIONS:
-            if of_rows:
+            if of_rows or any(facts.dims(x) != full for x in given):
                 return False
             if sizes != full or full == kept:
                 rows.add(y)
@@ -180,15 +181,23 @@ def _fits(
                 return False
             rows.update([] if elements else [y])
         elif elements or _vectors(node, facts):
-            if of_rows - {kept} or sizes not in (full, full if elements else kept):
+            if of_rows - {kept} or not _is_part(sizes, full, over):
                 return False
-            rows.update([] if sizes == full else [y])
+            rows.update([y] if sizes == kept != full else [])
         elif {sizes} != of_rows:
             return False
         else:
             rows.add(y)
     whole = facts.dims(root) in ((kept, dropped) if root in rows else (full,))
     return whole and dtype.is_floating_point()
+
+
+def _is_part(sizes: Dims | None, full: Dims, over: frozenset[int]) -> bool:
+    """Whether a value has the sizes of all elements, or 1 for an axis of its row."""
+    if sizes == full or sizes is None or len(sizes) != len(full):
+        return sizes == full
+    pairs = enumerate(zip(sizes, full, strict=True))
+    return all(n == whole or (n == 1 and k in over) for k, (n, whole) in pairs)
 
 
 def _in_order(node: ir.Node, among: Mapping[ir.Node, _Site]) -> list[ir.Node]:

@@ -26,9 +26,7 @@ def _small_apart(op: Operator, name: str) -> Rule:
     return law_of(
         f"{op}({op}(s, m), {op}(t, n)) = {op}({op}(s, t), {op}(m, n))",
         " s t m n",
-        lambda s, t, m, n: op(op(s, m), op(t, n)),
-        lambda s, t, m, n: op(op(s, t), op(m, n)),
-        wrong={"twice": lambda s, t, m, n: op(op(s, s), op(m, n))},
+        wrong=f"{op}({op}(s, s), {op}(m, n))",
         worthwhile=(lambda s, t, m, n: smaller(s, m) & smaller(t, m), WORTH),
         name=name,
         when="asked",

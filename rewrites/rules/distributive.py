@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..language.operators.elementwise import Add, Mul
 from .law_table import equation
 
 law_of = partial(equation, family="distributive", when="search")
@@ -17,9 +16,7 @@ RULES = [
     law_of(
         "a * c + b * c = (a + b) * c",
         "a b c",
-        lambda a, b, c: Add(Mul(a, c), Mul(b, c)),
-        lambda a, b, c: Mul(Add(a, b), c),
-        wrong={"other_factor": lambda a, b, c: Mul(Add(a, c), b)},
+        wrong="(a + c) * b",
         name="add_of_products",
     )
 ]

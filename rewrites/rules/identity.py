@@ -4,39 +4,23 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..language.operators.elementwise import Add, Div, Identity, Mul, Neg, Pow, Sub
+from ..language.operators.elementwise import Mul
 from ..language.operators.movement import Expand
 from ..language.pattern import Term
 from ..language.rule import Law, rule
 from ..language.terms import sizes_of
 from .law_table import equation
 
-neutral = partial(
-    equation,
-    family="identity",
-    right=lambda x, c: x,
-    wrong={"negated": lambda x, c: Neg(x)},
-)
+neutral = partial(equation, family="identity", wrong="-x")
 
-
-@rule("identity", samples=[dict(r=2, x=[2, 3])])
-def identity_node(law: Law) -> None:
-    """Identity(x) = x"""
-    x = law.tensor("x", law.rank())
-    law.rewrite(Identity(x), Neg(x) if law.mutant("negated") else x)
-
-
-mul_one = neutral("x * 1 = x", "x one:1", Mul, name="mul_one")
-div_one = neutral("x / 1 = x", "float x one:1", Div, name="div_one")
-add_zero = neutral("x + 0 = x", "x zero:0", Add, name="add_zero")
-add_negative_zero = neutral(
-    "x + (-0) = x", "float x zero:-0", Add, name="add_negative_zero"
-)
-sub_zero = neutral("x - 0 = x", "x zero:0", Sub, name="sub_zero")
-sub_negative_zero = neutral(
-    "x - (-0) = x", "float x zero:-0", Sub, name="sub_negative_zero"
-)
-pow_one = neutral("Pow(x, 1) = x", "float x one:1:any", Pow, name="pow_one")
+identity_node = neutral("Identity(x) = x", "x:tensor", name="identity_node")
+mul_one = neutral("x * 1 = x", "x one:1", name="mul_one")
+div_one = neutral("x / 1 = x", "float x one:1", name="div_one")
+add_zero = neutral("x + 0 = x", "x zero:0", name="add_zero")
+add_negative_zero = neutral("x + (-0) = x", "float x zero:-0", name="add_negative_zero")
+sub_zero = neutral("x - 0 = x", "x zero:0", name="sub_zero")
+sub_negative_zero = neutral("x - (-0) = x", "float x zero:-0", name="sub_negative_zero")
+pow_one = neutral("Pow(x, 1) = x", "float x one:1:any", name="pow_one")
 
 
 def constant(law: Law, x: Term, number: int) -> Term:

@@ -1,12 +1,14 @@
-"""Laws of elementwise operators that fit on a line: two sides in a few operands."""
+"""Laws of elementwise operators that fit on a line: the statement is what is proved."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from ..language.pattern import Leaf, Term, Var, leaves
+from ..language.operators import elementwise
+from ..language.pattern import Chain, Leaf, Term, Var, leaves
 from ..language.rule import Law, Rule, rule
 from ..language.terms import Bool, Int, Real, eq, forall
 
@@ -17,6 +19,14 @@ KINDS = ("float", "int", "bool")
 
 number = Law().number  # a new constant on a right side
 
+_SIGNS = {
+    ast.Add: elementwise.Add,
+    ast.Sub: elementwise.Sub,
+    ast.Mult: elementwise.Mul,
+    ast.Div: elementwise.Div,
+    ast.USub: elementwise.Neg,
+}
+
 
 def fits(small: Term, large: Term, rank: Int) -> Bool:
     """Whether one operand broadcasts into the other's shape."""
@@ -26,12 +36,12 @@ def fits(small: Term, large: Term, rank: Int) -> Bool:
 def equation(
     statement: str,
     operands: str,
-    left: Side,
-    right: Side,
+    left: Side | None = None,
+    right: Side | None = None,
     *,
     name: str,
     family: str,
-    wrong: Mapping[str, Side],
+    wrong: str | Mapping[str, Side | str],
     require: Condition | None = None,
     worthwhile: Condition | None = None,
     contained: Sequence[str] = (),
@@ -40,46 +50,86 @@ def equation(
 ) -> Rule:
     """left = right, for operands of any rank that broadcast against each other.
 
-    `operands` names them in the order in which both sides take them: `x` is any tensor,
-    `x:tensor` one that has all axes of the result,
-    `c:constant` and `k:scalar` don't depend on the model's inputs (a scalar has one
-    element), `one:1` is that number throughout, `alpha:real` a parameter. A kind before
-    the names ("float", "int" or "bool") holds for all but those like `two:2:any`. What
-    occurs on the left alone must not enlarge the first operand, unless it is
-    `contained`: the operator itself forbids it. `wrong` are mutants, right sides that
-    aren't equal. `require` is a precondition in the operands with its reason;
-    `worthwhile` one that the law would be true without.
+    The sides are those of the statement, "x / c = x * (1 / c)": operands, +, -, *, /,
+    elementwise operators by ONNX's names, Sum for any order and association, numbers,
+    which are new constants unless an operand is that number; or functions of the
+    operands. `wrong` is a mutant, or more by name: right sides that aren't equal.
+
+    `operands` names them in the order in which functions take them: `x` is any tensor,
+    `x:tensor` one that has all axes of the result, `c:constant` and `k:scalar` don't
+    depend on the model's inputs (a scalar has one element), `one:1` is that number
+    throughout, `alpha:real` a parameter. A kind before the names ("float", "int" or
+    "bool") holds for all but those like `two:2:any`. What occurs on the left alone must
+    not enlarge the first operand, unless it is `contained`: the operator itself forbids
+    it. `require` is a precondition in the operands with its reason; `worthwhile` one
+    that the law would be true without.
     """
+    mutants = {"wrong": wrong} if isinstance(wrong, str) else wrong
     kind, names = _kind(operands)
+    if left is None or right is None:
+        left, right = (_side(text, names) for text in statement.split(" = "))
     probe = _declared(Law(), names, kind, exact=False)
     dropped = _dropped(left(*probe), right(*probe))
 
     def build(law: Law) -> None:
         terms = _declared(law, names, kind, exact=bool(dropped))
         rank: Int = law.symbols["r"]
-        enlarging = [
-            t
-            for t in terms[1:]
-            if isinstance(t, Var) and t.name in dropped and t.kind is not Leaf.SCALAR
-        ]
-        enlarging = [t for t in enlarging if t.name not in contained]
+        others = (t for t in terms[1:] if isinstance(t, Var) and t.name in dropped)
+        free = (t for t in others if t.name not in contained)
+        enlarging = [t for t in free if t.kind is not Leaf.SCALAR]
         if enlarging and not law.mutant("enlarging"):
-            for term in enlarging:
-                law.require(
-                    fits(term, terms[0], rank), f"{term.name} enlarges {terms[0].name}"
-                )
-        if require is not None and not law.mutant("unconditional"):
+            for t in enlarging:
+                why = f"{t.name} enlarges {terms[0].name}"
+                law.require(fits(t, terms[0], rank), why)
+        if require and not law.mutant("unconditional"):
             law.require(require[0](*terms), require[1])
-        if worthwhile is not None:
+        if worthwhile:
             law.require(worthwhile[0](*terms), worthwhile[1])
-        chosen = right
-        for mutant, other in wrong.items():
+        made = right
+        for mutant, other in mutants.items():
             if law.mutant(mutant):
-                chosen = other
-        law.rewrite(left(*terms), chosen(*terms))
+                made = _side(other, names) if isinstance(other, str) else other
+        law.rewrite(left(*terms), made(*terms))
 
     given = {"r": 2, **_shapes(probe, dropped), **(sample or {})}
     return rule(family, name=name, statement=statement, samples=[given], **more)(build)
+
+
+def _side(text: str, names: list[str]) -> Side:
+    """A side as a function of the operands; where it is called, ValueError if it has
+    other names."""
+    spelled = [name.split(":") for name in names]
+
+    def term(node: ast.expr, known: Mapping[str, Term]) -> Any:
+        match node:
+            case _ if (found := known.get(ast.unparse(node))) is not None:
+                return found
+            case ast.Constant(None):
+                return None
+            case ast.Constant(int(value)):
+                return number(value)
+            case ast.BinOp(a, sign, b) if type(sign) in _SIGNS:
+                return _SIGNS[type(sign)](term(a, known), term(b, known))
+            case ast.UnaryOp(sign, a) if type(sign) in _SIGNS:
+                return _SIGNS[type(sign)](term(a, known))
+            case ast.Call(ast.Name("Sum"), given):
+                terms = tuple(term(each, known) for each in given)
+                return Chain(elementwise.Add, terms)
+            case ast.Call(ast.Name(head), given) if head in vars(elementwise):
+                return vars(elementwise)[head](*(term(each, known) for each in given))
+        raise ValueError(
+            f"{ast.unparse(node)} in the statement {text!r} has no meaning"
+        )
+
+    def side(*operands: Term) -> Term:
+        known = dict(zip((name for name, *_ in spelled), operands, strict=True))
+        for (_, *what), operand in zip(spelled, operands, strict=True):
+            if what and what[0][-1:].isdigit():
+                known[ast.unparse(ast.parse(what[0], mode="eval").body)] = operand
+        found: Term = term(ast.parse(text, mode="eval").body, known)
+        return found
+
+    return side
 
 
 def _shapes(operands: list[Any], dropped: set[str]) -> dict[str, Any]:

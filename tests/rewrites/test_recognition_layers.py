@@ -202,6 +202,10 @@ ALONE = {
     "keys first": """t = Transpose<perm = [0, 2, 1]>(q) s = MatMul(k, t)
         u = Transpose<perm = [0, 2, 1]>(s) p = Softmax<axis = {}>(u)
         y = Einsum<equation = "...ij,...je->...ie">(p, v)""",
+    "by sums": """a = Unsqueeze(q, two) b = Unsqueeze(k, one) m = Mul(b, a)
+        s = ReduceSum<keepdims = 0>(m, last) p = Softmax<axis = {}>(s)
+        c = Unsqueeze(p, last) d = Unsqueeze(v, one) n = Mul(c, d)
+        y = ReduceSum<keepdims = 0>(n, two)""",
 }
 
 
@@ -209,7 +213,8 @@ ALONE = {
 def test_attention_without_heads(nodes: str) -> None:
     for axis, count in ((-1, 1), (1, 0)):
         model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["": 23]>
-            g (float[2,5,8] q, float[2,5,8] k, float[2,5,8] v) => (float[2,5,8] y) {{
+            g (float[2,5,8] q, float[2,5,8] k, float[2,5,8] v) => (float[2,5,8] y)
+            <int64[1] one = {{1}}, int64[1] two = {{2}}, int64[1] last = {{-1}}> {{
                 {ALONE[nodes].format(axis)} }}""")
         found, ops = rewritten(model)
         assert ops.count("Attention") == count
@@ -219,6 +224,27 @@ def test_attention_without_heads(nodes: str) -> None:
             for m in (model, ir.to_proto(found))
         )
         np.testing.assert_allclose(left, right, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("axes", "axis", "count"), [("bijh", 2, 1), ("ibhj", 3, 1), ("bijh", 3, 0)]
+)
+def test_heads_may_stand_anywhere_among_scores(
+    axes: str, axis: int, count: int
+) -> None:
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["": 23]>
+        g (float[2,3,2,4] q, float[2,5,2,4] k, float[2,5,2,4] v)
+            => (float[2,3,2,4] y) {{
+            s = Einsum<equation = "bihd,bjhd->{axes}">(q, k)
+            p = Softmax<axis = {axis}>(s)
+            y = Einsum<equation = "{axes},bjhd->bihd">(p, v) }}""")
+    found, ops = rewritten(model)
+    assert ops.count("Attention") == count
+    feeds = operands(model, 3)
+    left, right = (
+        ReferenceEvaluator(m).run(None, feeds)[0] for m in (model, ir.to_proto(found))
+    )
+    np.testing.assert_allclose(left, right, rtol=1e-4, atol=1e-5)
 
 
 def test_a_stored_mask_of_one_head_is_causal() -> None:

@@ -17,6 +17,7 @@ CONSTANTS = {
     "channels": np.array([1]),
     "image": np.array([2, 3]),
     "all": np.array([1, 2, 3]),
+    "parts": np.array([2, 3, 4]),
     "flat": np.array([2, 4, -1]),
     "flat3": np.array([2, 2, -1]),
     "pairs": np.array([2, 2, 2, 3, 3]),
@@ -241,6 +242,16 @@ def test_groups_may_be_rows_of_two_axes() -> None:
         q = Mul(c, c)  v = ReduceMean(q, last)  w = Add(v, eps)
         r = Sqrt(w)  d = Div(c, r)  k = Reshape(d, whole)  y = Mul(k, s1)"""
     assert operators(nodes, 2, 4, 3, 3) == ["GroupNormalization"]
+
+
+def test_a_scale_among_the_statistics_stands_behind_the_norm() -> None:
+    """As TensorFlow's batch_normalization writes it, of groups for Keras."""
+    nodes = """g = Reshape(x, pairs)  m = ReduceMean(g, parts)  c = Sub(g, m)
+        q = Mul(c, c)  v = ReduceMean(q, parts)  w = Add(v, eps)  r = Sqrt(w)
+        i = Reciprocal(r)  f = Mul(i, s2)  t = Mul(g, f)  u = Mul(m, {})
+        k = Sub(t, u)  y = Reshape(k, whole)"""
+    assert operators(nodes.format("f"), 2, 4, 3, 3) == ["GroupNormalization"]
+    assert "Sqrt" in operators(nodes.format("i"), 2, 4, 3, 3)
 
 
 def test_a_sum_of_products_with_a_vector() -> None:

@@ -12,6 +12,7 @@ from fairhand.codegen.cli import main
 from fairhand.codegen.emit.package_files import read_report
 from fairhand.rewrites.language.operators.read_write import WORDS
 from fairhand.rewrites.language.rule import Law
+from fairhand.rewrites.rules.law_table import equation
 
 Capture = pytest.CaptureFixture[str]
 LAWS = """
@@ -235,3 +236,19 @@ def test_a_file_without_laws(tmp_path: Path, model: Path, capfd: Capture) -> Non
     rules = str(tmp_path / "none.py")
     assert main(["compile", str(model), "--rules", rules]) == 1
     assert "none.py defines no law" in capfd.readouterr().err
+
+
+def test_a_law_is_its_statement(tmp_path: Path) -> None:
+    """The documented one is true, and isn't with another sign."""
+    page = Path(fairhand.__file__).parent / "docs" / "rewrites.md"
+    shown = page.read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+    for text, code in ((shown, 0), (shown.replace("-x", "x"), 1)):
+        file = tmp_path / f"laws_{code}.py"
+        file.write_text(text, encoding="utf-8")
+        assert main(["prove", "--rules", str(file)]) == code
+
+
+@pytest.mark.parametrize("statement", ["Cos(y) = x", "x ** 2 = x", "x = Cosine(x)"])
+def test_a_statement_of_unknown_words_is_refused(statement: str) -> None:
+    with pytest.raises(ValueError, match="has no meaning"):
+        equation(statement, "float x", wrong="x", name="unknown", family="own")

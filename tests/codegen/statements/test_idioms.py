@@ -122,6 +122,18 @@ def test_a_value_over_its_bounded_norm(
     assert read_report(tmp_path / "net")["emission"]["validated"]
 
 
+@pytest.mark.parametrize(
+    ("gate", "line"),
+    [(1, "F.glu(F.relu(y), dim=1)"), (0, "torch.sigmoid(")],
+)
+def test_half_of_a_value_gates_the_other(gate: int, line: str, tmp_path: Path) -> None:
+    g = Traced(y=["batch", 6, 5])
+    halves = g("Split", g("Relu", "y"), axis=1, num_outputs=2, outputs=2)
+    gated = g("Mul", g("Sigmoid", halves[gate]), halves[1 - gate])
+    assert line in text_of(g, tmp_path, out=gated)
+    assert read_report(tmp_path / "net")["emission"]["validated"]
+
+
 def turned(g: Graph, x: str, cos: str, sin: str, swap: bool = False) -> str:
     """x * cos + rotate_half(x) * sin, as transformers writes it."""
     a, b = g("Split", x, axis=-1, num_outputs=2, outputs=2)

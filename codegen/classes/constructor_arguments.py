@@ -300,9 +300,12 @@ def _multiple(wanted: _Group, base: _Group, before: bool) -> str:
             return f"{times} * {{}}"
         if all(times * a == b for a, b in pairs) and sure:
             return f"{{}} // {times}"
-    more = {a - b for a, b in pairs}
-    grown = sure and joined and len(more) == 1 and min(more) > 0
-    return f"{{}} + {min(more)}" if grown else ""
+    for times in range(1, _MOST_TIMES + 1):
+        more = {a - times * b for a, b in pairs}
+        enough = joined if times == 1 else len({b for _, b in pairs}) >= _SIZES
+        if sure and enough and len(more) == 1 and min(more) > 0:
+            return f"{times} * {{}} + {min(more)}".removeprefix("1 * ")
+    return ""
 
 
 def _sum(wanted: _Group, base: _Group, other: _Group) -> str:

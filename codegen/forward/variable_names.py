@@ -136,11 +136,14 @@ class Naming:
         def free(name: str) -> str:
             return "" if name in live else name
 
-        main = next((v for v in dying if v in self.names and v not in self.ints), None)
+        alone, rank = len(statement.targets) == 1, self.shapes.rank
+        ended = [v for v in dying if v in self.names and v not in self.ints]
+        if not alone:  # each of several goes on with one of its kind
+            ended.sort(key=lambda v: rank(v) != rank(target))
+        main = next(iter(ended), None)
         old = free(self.names[main]) if main is not None else ""
         letter = next((n for n in GENERIC if n not in live), "x")
         passing = old if old in (*REBOUND, *PASSING) else letter
-        alone = len(statement.targets) == 1
         expr, again = statement.expr, old if old in REBOUND else ""
         parted = not alone and callee(expr) in PARTED
         said, tells = statement.result, parted or is_whole(target) or letter != "x"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from ...analysis.errors import FairhandError
@@ -136,7 +138,9 @@ class GraphEditor:
             else:
                 inputs.append(None if x is None else self._token(x))
         inputs = _in_order(draft.domain, draft.op_type, inputs)
-        key = _key(draft.op_type, draft.domain, inputs, _plain(draft.attributes))
+        given = {k: v for k, v in draft.attributes.items() if v is not None}
+        meant = {**_defaults(draft.op_type, draft.domain), **given}
+        key = _key(draft.op_type, draft.domain, inputs, _plain(meant))
         found = self._known.get((id(at.graph), draft.count, key))
         return found if found is not None and self._computes(found, inputs) else None
 
@@ -316,10 +320,20 @@ def _key(
     return None if attributes is None else (op, domain, (*trimmed(inputs),), attributes)
 
 
+@lru_cache
+def _defaults(op: str, domain: str) -> dict[str, Any]:
+    known = onnx.defs.has(op, domain)
+    declared = onnx.defs.get_schema(op, domain=domain).attributes if known else {}
+    usual = {name: each.default_value for name, each in declared.items()}
+    return {
+        k: ir.serde.deserialize_attribute(a).value for k, a in usual.items() if a.type
+    }
+
+
 def _attributes(node: ir.Node) -> Hashable:
-    if not node.attributes.data:
-        return ()
-    values = {}
+    """Those that a node has or means, an axis of its operand's counted from the front;
+    None if any can't be compared."""
+    values = {**_defaults(node.op_type, node.domain)}
     for name, attribute in node.attributes.items():
         if attribute.is_ref() or attribute.type in (
             ir.AttributeType.GRAPH,
@@ -337,6 +351,9 @@ def _attributes(node: ir.Node) -> Hashable:
                 return None
             shape = tuple(tensor.shape.numpy())
             values[name] = (tensor.dtype, shape, tensor.tobytes())
+    axis, first = values.get("axis"), [x and x.shape for x in node.inputs[:1]]
+    if isinstance(axis, int) and axis < 0 and any(first) and node.op_type != "OneHot":
+        values["axis"] = axis + len(first[0] or ())
     return _plain(values)
 
 

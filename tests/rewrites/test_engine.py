@@ -158,6 +158,18 @@ def test_equal_nodes_become_one_and_so_do_their_users() -> None:
     assert rewriter.merged == 2
 
 
+@pytest.mark.parametrize(("axis", "left"), [(-1, 1), (1, 1), (0, 2)])
+def test_a_default_is_what_it_stands_for(axis: int, left: int) -> None:
+    model = graph_of(("a", "LayerNormalization", "x x"), ("y", "Add", "a a"))
+    norm, total = model.graph
+    given = {"axis": axis, "stash_type": 1}
+    other = ir.node("LayerNormalization", norm.inputs, attributes=given)
+    model.graph.insert_after(norm, other)
+    total.replace_input_with(1, other.outputs[0])
+    rewritten(model)
+    assert operators(model).count("LayerNormalization") == left
+
+
 @pytest.mark.parametrize(("names", "left"), [("c d", 1), ("a.weight b.weight", 2)])
 def test_numbers_are_told_apart_by_what_they_are(names: str, left: int) -> None:
     """Exporters store a number once per use; parameters that are equal now are not

@@ -70,6 +70,14 @@ def test_what_is_joined_or_cut_is_told_in_two_sizes() -> None:
     assert written(labels, [64, 16, 128], [128, 24, 256])[2] == "out_channels"
 
 
+def test_so_many_times_a_width_and_a_few_are_told_in_three_sizes() -> None:
+    """As of a layer that gives queries, a context and a gate for each level."""
+    labels, rows = "in_channels out_channels", ([96, 195], [192, 387], [384, 771])
+    assert written(labels, *rows)[1] == "2 * in_channels + 3"
+    assert written(labels, *rows[:2])[1] == "out_channels"
+    assert written(labels, *rows, [768, 1540])[1] == "out_channels"
+
+
 def test_one_width_joined_with_so_many_of_another() -> None:
     rows = [16, 16, 64], [64, 32, 160], [256, 64, 448]
     assert written(JOINED, *rows)[2] == "in_channels + 3 * out_channels"

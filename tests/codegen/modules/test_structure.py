@@ -203,6 +203,19 @@ def test_a_result_that_others_drop(again: bool, emitted: Emit) -> None:
     ]
 
 
+def test_each_of_several_results_goes_on_with_one_of_its_kind(emitted: Emit) -> None:
+    """As image and class token of a pooling transformer, told by their ranks."""
+    g, x, y = Traced(x=["batch", 6, 8], y=["batch", 8]), "x", "y"
+    for i, kind in enumerate(("Plain", "Deep")):
+        with g.module(kind.lower(), kind):
+            y = g("Add", y, g("ReduceMean", x, g.ints(1), keepdims=0))
+            for k in range(1, 3 + 2 * i):
+                y = g("Relu", g.fc(y, f"fc{k}", 8, 8))
+            x = g("Add", x, g("Unsqueeze", y, g.ints(1)))
+    found = emitted(g.model(z=g("Mul", g("ReduceMax", x, g.ints(1), keepdims=0), y)))
+    assert found.body()[0] == "y, x = self.plain(x, y)"
+
+
 def test_a_larger_difference_is_another_class(emitted: Emit) -> None:
     found = emitted(chained(plain, gated, plain))
     assert len(found.classes) == 3

@@ -1,8 +1,7 @@
 """Indices and sizes that exporters compute, as what they stand for.
 
-TorchScript writes `mask[batch, position]` as a column of all elements and places in it,
-and a size that is added to positions as an element of a shape. PyTorch's other exporter
-joins a table of places.
+TorchScript writes a size that is added to positions as an element of a shape. PyTorch's
+other exporter joins a table of places.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from ...analysis.spelling.expr import (
     joined,
 )
 from ..ir.assignment import Assignment
-from .combine import Flow, axis_of, does, size_of, without
+from .combine import Flow, axis_of, does, without
 
 
 def spell_picks(
@@ -41,7 +40,7 @@ def spell_picks(
         if _filled(step, shapes, alone):
             alone.update(out for out in step.outputs if out and flow.uses[out] == 1)
             changed.append(step)
-        elif picks.spelled(step) or picks.counted(step):
+        elif picks.counted(step):
             changed.append(step)
     return _without_unread(steps, flow.uses, results, changed)
 
@@ -97,30 +96,10 @@ def _is_given(size: Dim, shapes: ShapeFacts) -> bool:
 
 
 class _Picks:
-    """Elements of a tensor by their places in it as a column."""
+    """Elements of a tensor by a table of their places."""
 
     def __init__(self, flow: Flow, shapes: ShapeFacts) -> None:
-        self.before, self.makers, self.shapes = flow.maker, flow.makers, shapes
-
-    def spelled(self, step: Assignment) -> bool:
-        """x.reshape(-1, 1)[places].squeeze(-1)"""
-        if not does(step, "Squeeze", "Reshape") or len(step.reads()) != 1:
-            return False
-        pick = self.before(step.reads()[0], "Gather")
-        if pick is None or pick.form is not None or len(pick.reads()) != 2:
-            return False
-        column, places = pick.reads()
-        flat = self.before(column, "Flatten", "Reshape")
-        wide, found = self.shapes.dims(column) or (), self.shapes.dims(places)
-        (made,) = step.outputs
-        told = self.shapes.dims(made) if made is not None else None
-        if flat is None or len(wide) != 2 or size_of(wide, 1) != 1 or found is None:
-            return False
-        if told is None or not equal(told, found) or len(flat.reads()) != 1:
-            return False
-        (x,) = flat.reads()
-        step.expr = self.picked(x, places)
-        return True
+        self.makers, self.shapes = flow.makers, shapes
 
     def counted(self, step: Assignment) -> bool:
         """x[rows, columns], which places hold as columns."""
@@ -155,9 +134,3 @@ class _Picks:
             if inner is not None and equal((*inner, 1), dims):
                 return Ref(source)
         return Ref(value).squeeze(-1)
-
-    def picked(self, x: ir.Value, places: ir.Value) -> Expr:
-        dims = self.shapes.dims(x) or ()
-        if len(dims) == 2 and dims[0] == 1:
-            return Ref(x)[0, Ref(places)]
-        return Ref(x).flatten()[Ref(places)] if len(dims) != 1 else Ref(x)[Ref(places)]

@@ -3,7 +3,6 @@ places of all there is."""
 
 from __future__ import annotations
 
-from collections.abc import Set
 from typing import Any
 
 import onnx_ir as ir
@@ -124,22 +123,25 @@ def _taken(node: ir.Node, places: Places) -> ir.Value | None:
 
 def read_in_order(model: ir.Model, shapes: ShapeFacts) -> int:
     """Let what gathers elements in their order be a Reshape, of a Slice where they are
-    the first along an axis; returns how many did.
+    the first along an axis, and what is written to all of them stand for them; returns
+    how many did.
 
     So exporters write masks of rows, at places of a column or at pairs of places, and
     PyTorch's writes as_strided, which pools to one place are made of.
     """
     found, places = 0, Places(shapes)
     for node in list(model.graph):
-        if node.domain or node.op_type not in ("Gather", "GatherND"):
+        if node.domain or node.op_type not in ("Gather", "GatherND", "ScatterND"):
             continue
-        x, at = node.inputs
+        x, at, *written = node.inputs
         assert x is not None and at is not None
-        out = node.outputs[0]
-        if out.is_graph_output() or not out.uses() or is_parameter(x):
+        out, added_up = node.outputs[0], "reduction" in node.attributes
+        if out.is_graph_output() or not out.uses() or added_up or is_parameter(x):
             continue  # a table of one column is an Embedding still
+        columns = _columns(node, places) if shapes.dims(x) else []
+        inner = (shapes.dims(x) or ())[len(columns) :]
+        x, columns = _unflattened(x, columns, shapes)
         whole = shapes.dims(x) or ()
-        columns = _columns(node, places) if whole else []
         dims = (shapes.dims(at) or ())[: len(columns[0].steps) if columns else 0]
         if not dims or len(columns) > len(whole):
             continue
@@ -154,20 +156,21 @@ def read_in_order(model: ir.Model, shapes: ShapeFacts) -> int:
         for i, count in enumerate(columns):
             flat = flat.plus(count, product(sizes[i + 1 :]))
         is_all = same(product(sizes), product(dims)) is True
-        inner = whole[len(columns) :]
         if not is_all or flat != _in_order(dims) or any(n != 1 for n in inner):
             continue
-        filled = shapes.filled
-        if not all(_is_read(k, dims, whole[i], filled) for i, k in cut.items()):
+        read = [_is_read(k, dims, whole[i], shapes) for i, k in cut.items()]
+        if not all(read) or (x is not node.inputs[0] and len(cut) > 1):
+            continue  # what is behind a row's end may be another one's
+        if written and dims != shapes.dims(node.inputs[0]):
             continue
         if cut:
             x = _first(node, x, at, cut)
-        added = ones((*dims, *inner), (*sizes, *inner))
+        added = ones((*dims, *inner), (*sizes, *whole[len(columns) :]))
         if added:
             _become(node, "Unsqueeze", x, _made(node, "Constant", value_ints=added))
         elif added is not None:
             became_constants(model, [node])
-            out.replace_all_uses_with(x)
+            out.replace_all_uses_with(*written or [x])
         else:
             shape = _made(node, "Shape", at, end=len(dims))
             if inner:
@@ -192,6 +195,30 @@ def _columns(node: ir.Node, places: Places) -> list[Count]:
     return [Count(count.first, count.steps[:-1]) for count in found.counts]
 
 
+def _unflattened(
+    x: ir.Value, columns: list[Count], shapes: ShapeFacts
+) -> tuple[ir.Value, list[Count]]:
+    """What was made one axis, and the place along each of its own, as TorchScript reads
+    a mask at row * width + column; else these."""
+    made = x.producer()
+    if made is None or made.op_type not in ("Reshape", "Flatten") or len(columns) != 1:
+        return x, columns
+    (rest,), whole, found = columns, made.inputs[0], []
+    assert whole is not None
+    dims = shapes.dims(whole) or ()
+    for k in range(len(dims)):
+        width = product(dims[k + 1 :])
+        steps = (int(same(step, width) is True) for step in columns[0].steps)
+        found.append(Count(0, tuple(steps)))
+        rest = rest.plus(found[-1], -width)
+    split = all(any(count.steps) for count in found)
+    return (
+        (whole, found)
+        if split and rest.is_constant and not rest.first
+        else (x, columns)
+    )
+
+
 def _first(node: ir.Node, x: ir.Value, at: ir.Value, cut: dict[int, int]) -> ir.Value:
     """The first of x along axes of its own, as many as `at` has along one of its."""
     first = _made(node, "Constant", value_ints=[0] * len(cut))
@@ -212,12 +239,12 @@ def _axis(count: Count) -> int | None:
     return axis if (count.first, step) == (0, 1) else None
 
 
-def _is_read(axis: int, dims: Dims, whole: Dim, filled: Set[object]) -> bool:
+def _is_read(axis: int, dims: Dims, whole: Dim, shapes: ShapeFacts) -> bool:
     """Whether places along an axis are within the whole, or are looked for there: where
     nothing is read, any are allowed."""
     others = (*dims[:axis], *dims[axis + 1 :])
     within = at_least(whole, dims[axis]) is True
-    return within or all(n in filled or at_least(n, 1) is True for n in others)
+    return within or all(shapes.never_negative(n - 1) for n in others)
 
 
 def _in_order(dims: Dims) -> Count:

@@ -518,32 +518,76 @@ def test_a_row_that_is_read_in_its_order_is_reshaped(
         assert np.array_equal(found, expected)
 
 
-PAIRS = """g (float[n, t] mask, float[n, k, 4] x)
-        => (float[n, 1, 1, k] y, float z) {
+PAIRS = """g (float[n, t] mask, float[n, past, 4] p, float[n, new, 4] x)
+        => (float[n, 1, 1, k] y, float[n, new, w] z) {
     zero = Constant<value_int = 0>() one = Constant<value_int = 1>()
-    n = Shape<start = 0, end = 1>(x) k = Shape<start = 1, end = 2>(x)
+    n = Shape<start = 0, end = 1>(x) new = Shape<start = 1, end = 2>(x)
+    past = Shape<start = 1, end = 2>(p) k = Add(past, new)
     n0 = Squeeze(n) k0 = Squeeze(k) rows = Range(zero, n0, one)
     columns = Range(zero, k0, one) three = Constant<value_ints = [1, 2, 3]>()
     row = Unsqueeze(rows, three) single = Constant<value_ints = [1]>()
     wide = Concat<axis = 0>(n, single, single, k) i = Expand(row, wide)
     j = Expand(columns, wide) last = Constant<value_ints = [-1]>()
-    i1 = Unsqueeze(i, last) j1 = Unsqueeze(j, last)
-    at = Concat<axis = -1>(i1, j1) h = GatherND(mask, at) y = Neg(h)
+    READ y = Neg(h)
     END }"""
-SOLVED = "shape = Concat<axis = 0>(n, last) z = Reshape<allowzero = 1>(x, shape)"
+READ = """i1 = Unsqueeze(i, last) j1 = Unsqueeze(j, last)
+    at = Concat<axis = -1>(i1, j1) h = GatherND(mask, at)"""
+FLAT = """t = Shape<start = 1, end = 2>(mask) flat = Flatten<axis = 2>(mask)
+    above = Mul(row, t) at = Add(above, columns) h1 = Gather(flat, at)
+    h = Squeeze(h1, last)"""
+SOLVED = "shape = Concat<axis = 0>(n, new, last) z = Reshape<allowzero = 1>(x, shape)"
 
 
+@pytest.mark.parametrize("read", [READ, FLAT])
+@pytest.mark.parametrize("rows", ["n", "n, r"])
 @pytest.mark.parametrize("solved", [True, False])
-def test_no_batch_is_empty_where_a_size_is_solved_for_beside_it(solved: bool) -> None:
-    """With none, places aren't looked for, and a mask of fewer columns would do."""
-    proto = parse(PAIRS.replace("END", SOLVED if solved else "z = Neg(x)"))
+def test_no_batch_is_empty_where_a_size_is_solved_for_beside_it(
+    solved: bool, rows: str, read: str
+) -> None:
+    """With none, places aren't looked for, and a mask of fewer columns would do; of
+    fewer rows, too, where it may have others, unless they follow each other."""
+    text = PAIRS.replace("END", SOLVED if solved else "z = Neg(x)")
+    mask = rows.split(", ")[-1]
+    text = text.replace("READ", read).replace("[n, t] mask", f"[{mask}, t] mask")
+    proto = parse(text)
     model = load(proto).model.clone()
     simplify(model, rules=())
-    assert ("GatherND" in ops(model)) != solved
+    known = solved and (mask == "n" or read == READ)
+    assert (not {"Gather", "GatherND"} & {*ops(model)}) == known
     for n, t, k in ((3, 5, 4), (1, 2, 2)):
         feed = {
             "mask": RNG.standard_normal((n, t)).astype(np.float32),
-            "x": np.zeros((n, k, 4), np.float32),
+            "p": np.zeros((n, k - 1, 4), np.float32),
+            "x": np.zeros((n, 1, 4), np.float32),
         }
+        expected, found = run(proto, feed), run(ir.to_proto(model), feed)
+        assert all(map(np.array_equal, found, expected))
+
+
+WRITTEN = """g (float[n, k] x, float[n, k] new) => (float[n, k] y) {
+    zero = Constant<value_int = 0>() one = Constant<value_int = 1>()
+    shape = Shape(x) n = Shape<start = 0, end = 1>(x) k = Shape<start = 1, end = 2>(x)
+    n0 = Squeeze(n) k0 = Squeeze(k) rows = Range(FIRST, n0, one)
+    columns = Range(zero, k0, one) last = Constant<value_ints = [-1]>()
+    row = Unsqueeze(rows, last) i = Expand(row, shape) j = Expand(columns, shape)
+    i1 = Unsqueeze(i, last) j1 = Unsqueeze(j, last)
+    at = Concat<axis = -1>(i1, j1) before = Neg(x) values = Abs(new)
+    written = ScatterND<HOW>(before, at, values) y = Neg(written) }"""
+
+
+@pytest.mark.parametrize(
+    ("first", "how", "goes"),
+    [("zero", "", True), ("zero", 'reduction = "add"', False), ("one", "", False)],
+)
+def test_what_is_written_everywhere_is_what_is_written(
+    first: str, how: str, goes: bool
+) -> None:
+    text = WRITTEN.replace("FIRST", first).replace("<HOW>", how and f"<{how}>")
+    proto = parse(text)
+    model = load(proto).model.clone()
+    simplify(model, rules=())
+    assert ("ScatterND" in ops(model)) != goes
+    if goes:
+        feed = {n: RNG.standard_normal((3, 4)).astype(np.float32) for n in ("x", "new")}
         expected, found = run(proto, feed), run(ir.to_proto(model), feed)
         assert all(map(np.array_equal, found, expected))

@@ -52,10 +52,6 @@ def test_places_in_their_order(
     assert f" {line}" in (folder / "model.py").read_text(encoding="utf-8")
 
 
-def test_a_column_is_the_tensor_flattened(emitted: Emit) -> None:
-    assert "F.relu(mask).flatten()[" in emitted(indexed(width=0)).text
-
-
 def test_other_places_stay_places(emitted: Emit) -> None:
     """Steps of another length from row to row."""
     assert "[:, None, None, :]" not in emitted(indexed(width=0)).text.split("Net(")[1]

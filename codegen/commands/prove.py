@@ -16,14 +16,15 @@ from ...analysis.errors import FairhandError
 from ...analysis.lazy import lazy
 from ...rewrites.certificate.proof_store import FILE, Verdict, save, stored_in
 from ...rewrites.certificate.rule_file import RuleFile, place_of, read_rules
-from ...rewrites.counterexample import counterexample
 from ...rewrites.language.rule import Rule
 from ...rewrites.rules.catalogue import RULES
 
 # It needs z3, which isn't installed everywhere.
 if TYPE_CHECKING:
+    from ...rewrites import counterexample
     from ...rewrites.proof import prove
 else:
+    counterexample = lazy("...rewrites.counterexample", __package__)
     prove = lazy("...rewrites.proof.prove", __package__)
 
 
@@ -84,7 +85,7 @@ def _verdicts(
         if not verdict.proved or loose:
             wrong.append(rule.name)
         said = f"{verdict.level} {verdict.exactness}" if verdict.proved else verdict.why
-        example = "" if verdict.proved else counterexample(rule.law)
+        example = "" if verdict.proved else counterexample.counterexample(rule.law)
         said = f"false where {example}" if example else said
         said += "".join(f"; mutant {m}: {verdict.mutants[m]}" for m in loose)
         out.print(f"{verdict.rule:36} {said}", soft_wrap=True)

@@ -51,7 +51,6 @@ def generate(
     ids = encode(prompt) if isinstance(prompt, str) else list(prompt)
     tokens: list[int] = []
     written = ""
-    start = time.perf_counter()
 
     def show(row: int, token: int) -> None:
         nonlocal written
@@ -63,9 +62,9 @@ def generate(
 
     try:
         model = _part(package, "model").load()
-        _part(package, "generate").generate(
-            model, [ids], max_new_tokens, stream=show, **how
-        )
+        make = _part(package, "generate").generate
+        start = time.perf_counter()
+        make(model, [ids], max_new_tokens, stream=show, **how)
     except Exception as error:  # its files are the user's
         raise FairhandError(one_line(str(error), 300)) from None
     seconds = time.perf_counter() - start

@@ -436,3 +436,18 @@ def test_what_a_squeeze_left_may_have_any_rank(
     cases = [case["inputs"] for case in report["verification"]["cases"]]
     assert {case[-1] for case in cases} == {"1", "3"}  # of two ranks
     assert text in (package.path / "model.py").read_text()
+
+
+def test_what_proving_needs_is_said() -> None:
+    """Nothing on the way there may need it already."""
+    code = (
+        "import sys; sys.modules['z3'] = None; from fairhand.codegen.cli import main;"
+    )
+    command = [
+        sys.executable,
+        "-c",
+        f"{code} sys.exit(main(['prove', 'relu_of_relu']))",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: proving needs z3")

@@ -78,7 +78,7 @@ def take_decided(model: ir.Model, shapes: ShapeFacts) -> int:
     It is made as large as the result. The graph's own outputs stay.
     """
     found, places = 0, Places(shapes)
-    for node in list(model.graph):
+    for node in list(all_nodes(model.graph)):
         if node.domain or node.op_type not in ("And", "Or", "Where"):
             continue
         out, taken = node.outputs[0], _taken(node, places)
@@ -130,7 +130,7 @@ def read_in_order(model: ir.Model, shapes: ShapeFacts) -> int:
     PyTorch's writes as_strided, which pools to one place are made of.
     """
     found, places = 0, Places(shapes)
-    for node in list(model.graph):
+    for node in list(all_nodes(model.graph)):
         if node.domain or node.op_type not in ("Gather", "GatherND", "ScatterND"):
             continue
         x, at, *written = node.inputs
@@ -138,12 +138,13 @@ def read_in_order(model: ir.Model, shapes: ShapeFacts) -> int:
         out, added_up = node.outputs[0], "reduction" in node.attributes
         if out.is_graph_output() or not out.uses() or added_up or is_parameter(x):
             continue  # a table of one column is an Embedding still
-        columns = _columns(node, places) if shapes.dims(x) else []
-        inner = (shapes.dims(x) or ())[len(columns) :]
+        before = shapes.dims(x) or ()
+        columns = _columns(node, places) if before else []
+        inner = before[len(columns) :]
         x, columns = _unflattened(x, columns, shapes)
         whole = shapes.dims(x) or ()
         dims = (shapes.dims(at) or ())[: len(columns[0].steps) if columns else 0]
-        if not dims or len(columns) > len(whole):
+        if not dims or len(columns) > len(whole) or (written and dims != before):
             continue
         axes = {i: _axis(count) for i, count in enumerate(columns)}
         cut = {
@@ -161,8 +162,6 @@ def read_in_order(model: ir.Model, shapes: ShapeFacts) -> int:
         read = [_is_read(k, dims, whole[i], shapes) for i, k in cut.items()]
         if not all(read) or (x is not node.inputs[0] and len(cut) > 1):
             continue  # what is behind a row's end may be another one's
-        if written and dims != shapes.dims(node.inputs[0]):
-            continue
         if cut:
             x = _first(node, x, at, cut)
         added = ones((*dims, *inner), (*sizes, *whole[len(columns) :]))
@@ -170,7 +169,7 @@ def read_in_order(model: ir.Model, shapes: ShapeFacts) -> int:
             _become(node, "Unsqueeze", x, _made(node, "Constant", value_ints=added))
         elif added is not None:
             became_constants(model, [node])
-            out.replace_all_uses_with(*written or [x])
+            out.replace_all_uses_with(next(filter(None, written), x))
         else:
             shape = _made(node, "Shape", at, end=len(dims))
             if inner:
@@ -256,9 +255,9 @@ def _in_order(dims: Dims) -> Count:
 def _made(node: ir.Node, op: str, *inputs: ir.Value, **attributes: Any) -> ir.Value:
     """The result of a new node before one, in whose place it is."""
     assert node.graph is not None
-    # The graph gives it a name that it has not.
-    props = dict(node.metadata_props)
-    made = ir.node(op, inputs, attributes, metadata_props=props)
+    made = ir.node(op, inputs, attributes, metadata_props=dict(node.metadata_props))
+    # Not the graph's to name, which doesn't know what is outside of it.
+    made.outputs[0].name = f"{node.outputs[0].name}_{len(node.graph)}"
     node.graph.insert_before(node, made)
     return made.outputs[0]
 

@@ -591,3 +591,18 @@ def test_what_is_written_everywhere_is_what_is_written(
         feed = {n: RNG.standard_normal((3, 4)).astype(np.float32) for n in ("x", "new")}
         expected, found = run(proto, feed), run(ir.to_proto(model), feed)
         assert all(map(np.array_equal, found, expected))
+
+
+def test_bodies_read_in_order_too_by_names_of_their_own() -> None:
+    branch = "w = If(first) <then_branch = yes () => (float[a, b, c, d] w1) {"
+    branch += " inner = GatherND(mask, at) w1 = Neg(inner) }, else_branch = no () =>"
+    branch += " (float[a, b, c, d] w2) { w2 = Identity(y) }>"
+    text = PAIRS.replace("READ", READ).replace("END", f"{SOLVED} {branch}")
+    text = text.replace("float[n, past, 4] p", "bool first, float[n, past, 4] p")
+    text = text.replace("[n, new, w] z", "[n, new, w] z, float[a, b, c, d] w")
+    model = load(parse(text)).model.clone()
+    simplify(model, rules=())
+    nodes = list(model.graph.all_nodes())
+    names = [value.name for node in nodes for value in node.outputs]
+    assert "GatherND" not in ops(model)
+    assert len(names) == len(set(names))

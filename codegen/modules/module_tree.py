@@ -279,13 +279,14 @@ def _peel(call: ModuleCall) -> None:
     """
     for child in call.calls():
         _peel(child)
-    call.exchange(
-        lambda x: (
-            [x.items.pop(0), x]
-            if isinstance(x, ModuleCall) and _begins_joining(x)
-            else [x]
-        )
-    )
+
+    def peeled(item: Item) -> list[Item]:
+        if isinstance(item, Assignment) or not _begins_joining(item):
+            return [item]
+        joined = item.items.pop(0)
+        return [joined, item] if item.items else [joined]
+
+    call.exchange(peeled)
 
 
 def _begins_joining(call: ModuleCall) -> bool:

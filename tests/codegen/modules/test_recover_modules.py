@@ -36,3 +36,17 @@ def test_a_mask_that_the_first_layer_makes_is_of_all(tmp_path: Path) -> None:
     head, _, loop = text.rpartition("for layer in self.layers:")
     assert "Layer() for _ in range(3)" in head and "x = layer(x, mask)" in loop
     assert "torch.finfo(x.dtype).min" in head
+
+
+def test_a_module_that_only_joins_is_none(tmp_path: Path) -> None:
+    """As TensorFlow leaves the zeros of a first state: n and a constant, joined."""
+    g = Graph(x=["n", 4])
+    sizes = g("Shape", "x")
+    first = g("Slice", sizes, g.ints(0), g.ints(1))
+    proto = g.model(y=g("Concat", first, g.weight("k", value=np.array([16])), axis=0))
+    for node, name in zip(
+        proto.graph.node, ("Shape", "rows", "zeros/Concat"), strict=True
+    ):
+        node.name = f"net/{name}"
+    text = (fairhand.compile(proto, tmp_path / "net").path / "model.py").read_text()
+    assert "return torch.cat([" in text and text.count("(nn.Module)") == 1

@@ -184,7 +184,7 @@ def _search(
 def _attempts(
     model: ir.Model, seed: int, refused: str
 ) -> Iterator[tuple[ir.Model, Sizes, Feed]]:
-    """Other sizes than the first; for some of them other whole numbers too."""
+    """Other sizes than the first; for some, and for 1, other whole numbers too."""
     tried_before = dynamic_sizes(model)[0]
     for shaped in _with_ranks(model):
         seen: list[Sizes] = []
@@ -200,7 +200,7 @@ def _attempts(
                 continue
             if shaped is not model or tried != tried_before:
                 yield shaped, tried, feed
-            for number in (1, 0) if len(seen) <= 3 else ():
+            for number in (1, 0) if len(seen) <= 3 or {*tried.values()} == {1} else ():
                 plain = {k: _whole(value, number) for k, value in feed.items()}
                 if any(plain[k] is not feed[k] for k in feed):
                     yield shaped, tried, plain

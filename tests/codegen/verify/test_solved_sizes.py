@@ -325,6 +325,12 @@ def test_sizes_of_which_inputs_were_too_large_are_passed_over() -> None:
     assert dict.fromkeys("abcd", 2048) not in tried
 
 
+def test_the_smallest_numbers_are_tried_at_the_smallest_sizes() -> None:
+    made = ir.from_proto(model("(int64[a, b, c] x) => (float[d, e] y) {}", {}))
+    tried = [feed["x"] for _, _, feed in _attempts(made, 0, "invalid index")]
+    assert {0, 1} <= {int(x.max()) for x in tried if x.shape == (1, 1, 1)}
+
+
 def test_no_try_takes_gigabytes() -> None:
     made = ir.from_proto(model("(float[a, b, c] x) => (float[d, e] y) {}", {}))
     refused = "/onnxruntime/core/pool.cc:999 Input dimension 900 is wrong"

@@ -6,7 +6,9 @@ adds up its leaves and does nothing else. Base values, transforms and labels fol
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 import onnx_ir as ir
@@ -39,15 +41,9 @@ class _Votes:
         modes = np.array(site.words("nodes_modes"))
         trees = site.integers("nodes_treeids")
         leaves = trees[modes == "LEAF"] if modes.size == trees.size else trees
-        found = {tree: set[int]() for tree in leaves.tolist()}
-        chosen = self.ids == target
-        for tree, node in zip(
-            self.trees[chosen].tolist(), self.nodes[chosen].tolist(), strict=True
-        ):
-            found.setdefault(tree, set()).add(node)
-        names, counts = np.unique(leaves, return_counts=True)
-        needed = zip(names.tolist(), counts.tolist(), strict=True)
-        return any(len(found[tree]) == count for tree, count in needed)
+        votes = Counter(self.trees[self.ids == target].tolist())
+        counts = Counter(leaves.tolist())
+        return any(votes[tree] == count for tree, count in counts.items())
 
 
 def _numbers(site: LoweringSite, name: str) -> np.ndarray:
@@ -104,7 +100,8 @@ def tree_ensemble_regressor(site: LoweringSite) -> Sequence[ir.Value]:
     targets = site.integer("n_targets", 1)
     aggregate = site.text("aggregate_function", "SUM")
     mean = aggregate == "AVERAGE"
-    scores = _trees(site, _Votes(site, "target"), targets, "SUM" if mean else aggregate)
+    votes = _Votes(site, "target")
+    scores = _trees(site, votes, targets, "SUM" if mean else aggregate)
     if mean:
         ids = site.integers("nodes_treeids")
         count = 1 + np.count_nonzero(ids[1:] != ids[:-1])
@@ -113,9 +110,14 @@ def tree_ensemble_regressor(site: LoweringSite) -> Sequence[ir.Value]:
     base = _numbers(site, "base_values")
     if base.size not in (0, targets):
         raise site.unsupported(f"{base.size} base values for {targets} targets")
-    scores = _plus(site, scores, base)
+    if base.size > 1:  # added to what a leaf voted for, ONNX Runtime says
+        base = np.where(np.isin(np.arange(targets), votes.ids), base, 0)
+    based = _plus(site, scores, base)
+    if base.size > 1 and not all(votes.always(site, k) for k in np.flatnonzero(base)):
+        hit = _hit(site, votes, targets)
+        based = site.before("Where", [hit, based, scores], "based_if_hit")
     transform = site.text("post_transform", "NONE")
-    return [of_targets(site, scores, targets, transform)]
+    return [of_targets(site, based, targets, transform)]
 
 
 @lowering("TreeEnsembleClassifier")
@@ -139,26 +141,18 @@ def tree_ensemble_classifier(site: LoweringSite) -> Sequence[ir.Value]:
     always = base.size or all(votes.always(site, k) for k in range(len(labels)))
     if always or (votes.weights > 0).all():
         return [best(site, scores, labels), transformed(site, scores, transform)]
-    return [
-        _best_of_hit(site, scores, votes, labels),
-        transformed(site, scores, transform),
-    ]
-
-
-def _best_of_hit(
-    site: LoweringSite,
-    scores: ir.Value,
-    votes: _Votes,
-    labels: Sequence[int] | Sequence[str],
-) -> ir.Value:
-    """The best of the classes that a leaf voted for: others are no candidates."""
-    counting = _Votes(site, "class")
-    counting.weights = np.ones_like(votes.weights)
-    counts = _trees(site, counting, len(labels))
-    zero = site.constant("zero", np.array(0, np.float32))
     least = site.constant("least", np.array(-np.inf, np.float32))
-    hit = site.before("Greater", [counts, zero], "hit")
-    return best(site, site.before("Where", [hit, scores, least], "candidates"), labels)
+    hit = _hit(site, votes, len(labels))  # others are no candidates
+    candidates = site.before("Where", [hit, scores, least], "candidates")
+    return [best(site, candidates, labels), transformed(site, scores, transform)]
+
+
+def _hit(site: LoweringSite, votes: _Votes, targets: int) -> ir.Value:
+    """What a leaf voted for."""
+    counting = copy(votes)
+    counting.weights = np.ones_like(votes.weights)
+    zero = site.constant("zero", np.array(0, np.float32))
+    return site.before("Greater", [_trees(site, counting, targets), zero], "hit")
 
 
 def _of_two(

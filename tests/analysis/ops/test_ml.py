@@ -122,6 +122,11 @@ def votes(*entries: tuple[int, int, int, float]) -> dict[str, Any]:
     }
 
 
+def of_targets(found: dict[str, Any]) -> dict[str, Any]:
+    """The same leaves of a regressor."""
+    return {k.replace("class_", "target_"): value for k, value in found.items()}
+
+
 FIRST = votes((0, 1, 0, 0.3), (0, 2, 0, 0.1), (1, 1, 0, 0.4), (1, 2, 0, 0.2))
 MIXED = votes((0, 1, 0, -0.3), (0, 2, 0, 0.1), (1, 1, 0, 0.4), (1, 2, 0, -0.2))
 BOTH = votes(
@@ -182,6 +187,12 @@ CASES: list[tuple[str, list[Any], int, dict[str, Any]]] = [
         )
     ),
     ("TreeEnsembleClassifier", [X], 2, {**SOME, "classlabels_int64s": [4, 5, 6]}),
+    *(  # a base counts for what a leaf voted for alone
+        ("TreeEnsembleRegressor", [X], 1, {"n_targets": 3, "post_transform": t, **w}
+         | {"base_values": [0.5, -2.0, 3.0]})
+        for t in ("NONE", "LOGISTIC")
+        for w in map(of_targets, (FIRST, BOTH, SOME))
+    ),
     ("TreeEnsembleClassifier", [X], 2, {**FIRST, "classlabels_int64s": [4]}),
     ("CategoryMapper", [np.array(["a", "?"], object)], 1,
      {"cats_strings": ["b", "a"], "cats_int64s": [7, 8]}),

@@ -113,7 +113,9 @@ def tree_ensemble_regressor(site: LoweringSite) -> Sequence[ir.Value]:
     if base.size > 1:  # added to what a leaf voted for, ONNX Runtime says
         base = np.where(np.isin(np.arange(targets), votes.ids), base, 0)
     based = _plus(site, scores, base)
-    if base.size > 1 and not all(votes.always(site, k) for k in np.flatnonzero(base)):
+    if base.size > 1 and not all(
+        votes.always(site, k) for k in np.flatnonzero(base).tolist()
+    ):
         hit = _hit(site, votes, targets)
         based = site.before("Where", [hit, based, scores], "based_if_hit")
     transform = site.text("post_transform", "NONE")

@@ -28,6 +28,7 @@ from ..language.operators.read_write import Draft, Input, NewConstant, Output
 _WEIGHTS = {
     **dict.fromkeys(("Conv", "ConvTranspose"), 40),
     "MatMul": 30,
+    "ScatterND": 40,
     "Einsum": 60,  # a product and the transposes that its equation hides
     **dict.fromkeys(("Gemm", "Attention"), 35),
     **dict.fromkeys(("Identity",), 1),

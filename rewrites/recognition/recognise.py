@@ -17,6 +17,7 @@ from . import (
     movement_chains,
     normalised_sums,
     products,
+    scatters,
 )
 from .denotation import MEANINGS, Reference, Term
 from .recognition import Recognition
@@ -36,11 +37,13 @@ STATEMENTS = {
     "group_norm": group_norm.STATEMENT,
     "cast_of_cast": cast_chains.STATEMENT,
     "movement_chain": movement_chains.STATEMENT,
+    "scatter_of_places": scatters.STATEMENT,
 }
 CLASSES = {
     **dict.fromkeys(STATEMENTS, Exactness.ROUNDED),
     **dict.fromkeys(
-        ("cast_of_cast", "attention_grouped", "movement_chain"), Exactness.BITWISE
+        ("cast_of_cast", "attention_grouped", "movement_chain", "scatter_of_places"),
+        Exactness.BITWISE,
     ),
     "einsum": Exactness.ORDER,
 }
@@ -95,6 +98,7 @@ _WAYS: tuple[tuple[Collection[str], Collection[str], _Recognising], ...] = (
         ("MatMul", "Einsum", "ReduceSum", "Reshape"),
         attention.attention,
     ),
+    (("scatter_of_places",), ("ScatterND",), scatters.scatter_of_places),
     (("attention_rescaled",), ("Attention",), attention.rescaled),
     (("attention_causal",), ("Attention",), attention_arguments.causal),
     (("attention_grouped",), ("Attention",), attention_arguments.shared_heads),

@@ -59,10 +59,10 @@ def equation(
     `x:tensor` one that has all axes of the result, `c:constant` and `k:scalar` don't
     depend on the model's inputs (a scalar has one element), `one:1` is that number
     throughout, `alpha:real` a parameter. A kind before the names ("float", "int" or
-    "bool") holds for all but those like `two:2:any`. What occurs on the left alone must
-    not enlarge the first operand, unless it is `contained`: the operator itself forbids
-    it. `require` is a precondition in the operands with its reason; `worthwhile` one
-    that the law would be true without.
+    "bool") holds for all but those like `two:2:any` and `c::bool`. What occurs on the
+    left alone must not enlarge the first operand, unless it is `contained`: that the
+    operator itself forbids. `require` is a precondition in the operands with its reason;
+    `worthwhile` one that the law would be true without.
     """
     mutants = {"wrong": wrong} if isinstance(wrong, str) else wrong
     kind, names = _kind(operands)
@@ -163,7 +163,7 @@ def _operand(law: Law, spelled: str, rank: Int, kind: str, exact: bool) -> Any:
     name, what, other = f"{spelled}::".split(":")[:3]
     if what == "real":
         return law.real(name)
-    kinds = "" if other == "any" else kind
+    kinds = "" if other == "any" else other or kind
     if what == "tensor":
         return law.tensor(name, rank, kinds=kinds)
     if what == "constant":

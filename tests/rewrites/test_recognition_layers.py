@@ -247,6 +247,38 @@ def test_heads_may_stand_anywhere_among_scores(
     np.testing.assert_allclose(left, right, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(("first", "ops"), [(1, 2), (0, 1), (-1, 0), (None, 0)])
+def test_places_that_are_counted_are_a_part_of_a_tensor(
+    first: int | None, ops: int
+) -> None:
+    """As TorchScript writes x[:, :, 1:3] = y."""
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["": 23]>
+        g (float[b,3,5] x, float[b,3,2] y) => (float[b,3,5] z)
+        <int64[1] zero = {{0}}, int64[1] last = {{-1}}, int64[2] inner = {{3, 2}},
+         int64[2] behind = {{1, 2}}, int64 n0 = {{0}}, int64 n1 = {{1}},
+         int64[3, 1] rows = {{0, 1, {1 if first is None else 2}}},
+         int64[2] columns = {{{first or 0}, {(first or 0) + 1}}}> {{
+        n = Shape <start = 0, end = 1>(x) m = Squeeze(n) r = Range(n0, m, n1)
+        s = Concat <axis = 0>(n, inner)
+        i = Unsqueeze(r, behind) a = Expand(i, s) d = Unsqueeze(a, last)
+        e = Expand(rows, s) f = Unsqueeze(e, last)
+        h = Expand(columns, s) j = Unsqueeze(h, last)
+        k = Concat <axis = -1>(d, f, j) z = ScatterND(x, k, y) }}""")
+    found, names = rewritten(model)
+    assert names.count("Slice") == ops
+    assert ("ScatterND" in names) == (not ops)
+    if first is not None:
+        random = np.random.default_rng(0)
+        feeds = {
+            n: random.random((2, 3, k), np.float32) for n, k in (("x", 5), ("y", 2))
+        }
+        left, right = (
+            ReferenceEvaluator(m).run(None, feeds)[0]
+            for m in (model, ir.to_proto(found))
+        )
+        np.testing.assert_array_equal(left, right)
+
+
 def test_a_stored_mask_of_one_head_is_causal() -> None:
     for hidden, count in ((-np.inf, 3), (-1.0, 4)):
         mask = np.triu(np.full((4, 4), hidden, np.float32), 1)

@@ -98,10 +98,11 @@ def _parser() -> argparse.ArgumentParser:
     _add_laws(command)
 
     sub = command("bench", _bench, "Time a package beside ONNX Runtime, in turn.")
-    sub.add_argument("package", nargs="?")
-    sub.add_argument("model", nargs="?")
+    sub.add_argument("package", nargs="?", type=Path)
+    sub.add_argument("model", nargs="?", type=Path)
     sub.add_argument(
         "--mesh",
+        type=Path,
         metavar="NEW.json",
         help="measure what torchrun started, as a file for --devices, and no package",
     )
@@ -111,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_generate(command)
 
     sub = command("run", _run, "Run a program with packages in its models' places.")
-    sub.add_argument("--packages", required=True, metavar="DIR")
+    sub.add_argument("--packages", required=True, metavar="DIR", type=Path)
     sub.add_argument(
         "program",
         nargs="+",
@@ -213,11 +214,10 @@ def _add_ways(sub: argparse.ArgumentParser) -> None:
 
 def _add_verify(command: Command) -> None:
     sub = command("verify", _verify, "Compare a package with its model again.")
-    sub.add_argument("package")
-    sub.add_argument(
-        "model", nargs="?", help="may be left out where it lies near the package"
-    )
-    sub.add_argument("--inputs", metavar="FILE")
+    sub.add_argument("package", type=Path)
+    said = "may be left out where it lies near the package"
+    sub.add_argument("model", nargs="?", type=Path, help=said)
+    sub.add_argument("--inputs", metavar="FILE", type=Path)
     judged = sub.add_mutually_exclusive_group()
     judged.add_argument(
         "--all-inputs",
@@ -269,7 +269,7 @@ def _bytes(text: str) -> float:
 
 def _add_generate(command: Command) -> None:
     sub = command("generate", _generate, "Generate tokens with a decoder's package.")
-    sub.add_argument("package")
+    sub.add_argument("package", type=Path)
     prompt = sub.add_mutually_exclusive_group(required=True)
     prompt.add_argument("--prompt-ids", type=_numbers, metavar="1,2,3")
     prompt.add_argument("--prompt", metavar="TEXT")
@@ -303,7 +303,7 @@ def _numbers(text: str) -> list[int]:
 
 def _add_reading(command: Command) -> None:
     sub = command("where", _where, "Show the ONNX nodes behind a line of a package.")
-    sub.add_argument("package")
+    sub.add_argument("package", type=Path)
     either = sub.add_mutually_exclusive_group(required=True)
     either.add_argument("line", nargs="?", help="a line of model.py: model.py:87")
     either.add_argument("--node", metavar="NAME", help="the other way round")
@@ -311,8 +311,8 @@ def _add_reading(command: Command) -> None:
     _add_json(sub)
 
     sub = command("diff", _diff, "Show what tells two networks apart.")
-    sub.add_argument("one", help="a package, or an .onnx or .onnxtxt file")
-    sub.add_argument("other", help="likewise; nothing is written")
+    sub.add_argument("one", type=Path, help="a package, or an .onnx or .onnxtxt file")
+    sub.add_argument("other", type=Path, help="likewise; nothing is written")
     _flag(sub, "--markdown", "for a review")
     _add_json(sub)
 
@@ -323,7 +323,7 @@ def _add_reading(command: Command) -> None:
     command("mcp", _mcp, "Serve the reading commands to agents (needs fairhand[mcp]).")
 
     sub = command("status", _status, "List the packages of a folder.")
-    sub.add_argument("folder")
+    sub.add_argument("folder", type=Path)
     _flag(sub, "--check", "exit with 1 where one isn't as written")
     _add_json(sub)
 
@@ -338,12 +338,13 @@ def _add_json(sub: argparse.ArgumentParser) -> None:
 
 def _add_laws(command: Command) -> None:
     sub = command("check", _check, "Repeat the rewrites that a report certifies.")
-    sub.add_argument("report", help="report.json of a package, or the package")
-    sub.add_argument("model")
+    said = "report.json of a package, or the package"
+    sub.add_argument("report", type=Path, help=said)
+    sub.add_argument("model", type=Path)
     _add_own_laws(sub)
 
     sub = command("inspect", _inspect, "Show operators, sizes and what is unsupported.")
-    sub.add_argument("model")
+    sub.add_argument("model", type=Path)
     sub.add_argument(
         "--explain",
         nargs=2,
@@ -368,6 +369,7 @@ def _add_own_laws(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--rules",
         metavar="FILE",
+        type=Path,
         help="a Python file of laws of your own, which is run; their verdicts stand"
         " beside it, in FILE with the suffix .proofs.json",
     )
@@ -392,12 +394,12 @@ def _add_plans(sub: argparse.ArgumentParser) -> None:
     )
     _flag(sub, "--profile", MEASURE)
     _flag(sub, "--json", "print the plans for other programs")
-    sub.add_argument(
-        "--html", metavar="FILE", help="write the plans as one page (default: 2 lanes)"
-    )
+    said = "write the plans as one page (default: 2 lanes)"
+    sub.add_argument("--html", metavar="FILE", type=Path, help=said)
     sub.add_argument(
         "--annotate",
         metavar="FILE.onnx",
+        type=Path,
         help="write the model with the plan of --parallel as ONNX's annotations",
     )
 
@@ -425,11 +427,11 @@ def _module(name: str) -> Any:
     return import_module(name, __package__)
 
 
-def _say(text: str, label: str = "") -> None:
-    """Print a line whole, however wide the terminal or the pipe is."""
-    shown = printable(text)
-    line = Text.assemble((f"{label:9} ", "bold"), shown) if label else shown
-    out.print(line, soft_wrap=True)
+def _say(*texts: str, label: str = "") -> None:
+    """Print lines whole, however wide the terminal or the pipe is."""
+    for shown in map(printable, texts):
+        line = Text.assemble((f"{label:9} ", "bold"), shown) if label else shown
+        out.print(line, soft_wrap=True)
 
 
 # Options of `compile` that are called the same here and there.
@@ -454,78 +456,64 @@ def _compile(arguments: argparse.Namespace) -> None:
         if label == "warning":
             err.print(f"{label:9} {printable(text)}", soft_wrap=True)
             continue
-        _say(text, label)
+        _say(text, label=label)
 
 
 def _verify(arguments: argparse.Namespace) -> None:
-    package = Path(arguments.package)
-    model, given, rules = (
-        Path(path) if path else None
-        for path in (arguments.model, arguments.inputs, arguments.rules)
-    )
-    verify = _module(".commands.verify")
-    if arguments.all_inputs:
-        _say(printable(verify.verify_all_inputs(package, model, rules)))
+    verify, a = _module(".commands.verify"), arguments
+    if a.all_inputs:
+        _say(verify.verify_all_inputs(a.package, a.model, a.rules))
         return
-    for text in verify.verify_again(
-        package, model, given, arguments.seeds, rules, arguments.by_results
-    ):
-        _say(printable(text))
+    given = a.package, a.model, a.inputs, a.seeds, a.rules, a.by_results
+    _say(*verify.verify_again(*given))
 
 
-def _export(arguments: argparse.Namespace) -> None:
+def _export(a: argparse.Namespace) -> None:
     with err.status("export"):
         made = _module(".export.onnx_file").export(
-            arguments.package, None, arguments.out, opset=arguments.opset
+            a.package, None, a.out, opset=a.opset
         )
     for label, text in _module(".commands.compile").exported_rows(made):
-        _say(text, label)
+        _say(text, label=label)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    folder = Path(arguments.packages)
-    code: int = _module(".commands.run").run(folder, arguments.program)
-    return code
+    return int(_module(".commands.run").run(arguments.packages, arguments.program))
 
 
 def _where(arguments: argparse.Namespace) -> None:
-    folder, node = Path(arguments.package), arguments.node
+    folder, node = arguments.package, arguments.node
     key = arguments.line if node is None else node
     if arguments.json:
         facts = _module(".emit.source_map")
         _say_json((facts.line_facts if node is None else facts.node_facts)(folder, key))
         return
     where = _module(".commands.where")
-    for text in (where.nodes_behind if node is None else where.lines_of)(folder, key):
-        _say(text)
+    _say(*(where.nodes_behind if node is None else where.lines_of)(folder, key))
 
 
 def _diff(arguments: argparse.Namespace) -> None:
-    compare = _module(".compare.comparison").compare
-    found = compare(Path(arguments.one), Path(arguments.other))
+    found = _module(".compare.comparison").compare(arguments.one, arguments.other)
     if arguments.json:
         _say_json(found.as_dict())
     elif arguments.markdown:
-        for text in _module(".commands.diff").markdown(found):
-            _say(text)
+        _say(*_module(".commands.diff").markdown(found))
     else:
         _module(".commands.diff").show(found, out)
 
 
 def _status(arguments: argparse.Namespace) -> int:
-    packages = [*_module(".compare.status").packages_in(Path(arguments.folder))]
+    packages = [*_module(".compare.status").packages_in(arguments.folder)]
     if arguments.json:
         _say_json({"packages": [one.as_dict() for one in packages]})
     else:
-        for one in packages:
-            _say(_module(".commands.status").status_line(one))
+        _say(*map(_module(".commands.status").status_line, packages))
     return int(arguments.check and not all(one.is_as_written for one in packages))
 
 
 def _review(arguments: argparse.Namespace) -> int:
     lines, good = _module(".commands.review").review(arguments.base, arguments.speed)
-    for text in lines:
-        _say(text)
+    _say(*lines)
     return int(not good)
 
 
@@ -538,32 +526,23 @@ def _say_json(found: object) -> None:
 
 
 def _inspect(arguments: argparse.Namespace) -> None:
-    page = Path(arguments.html) if arguments.html else None
-    if arguments.parallel is not None:
-        out_file = Path(arguments.annotate) if arguments.annotate else None
-        given = arguments.parallel, arguments.devices, arguments.memory, out_file, page
-        text, data = _module(".pipeline").parallel_plans(arguments.model, *given)
-        print(json.dumps(data) if arguments.json else printable(text), file=out.file)
+    a, page = arguments, arguments.html
+    if a.parallel is not None:
+        given = a.model, a.parallel, a.devices, a.memory, a.annotate, page
+        text, data = _module(".pipeline").parallel_plans(*given)
+        print(json.dumps(data) if a.json else printable(text), file=out.file)
         return
-    wanted = _module(".commands.inspect_plans").Wanted(
-        arguments.fusion or ("dnnfusion" if page else None),
-        arguments.lanes or (2 if page else None),
-        arguments.batch,
-        arguments.device,
-        arguments.profile,
-    )
-    if not wanted.any and arguments.profile:
+    fusion = a.fusion or ("dnnfusion" if page else None)
+    given = fusion, a.lanes or (2 if page else None), a.batch, a.device, a.profile
+    wanted = _module(".commands.inspect_plans").Wanted(*given)
+    if not wanted.any and a.profile:
         raise FairhandError("there is no plan to show", hint="add --fusion or --lanes")
-    model, explain = Path(arguments.model), arguments.explain
-    _module(".commands.inspect").inspect_model(
-        model, out, explain, wanted, arguments.json, page
-    )
+    inspect_model = _module(".commands.inspect").inspect_model
+    inspect_model(a.model, out, a.explain, wanted, a.json, page)
 
 
-def _check(arguments: argparse.Namespace) -> None:
-    report, model = Path(arguments.report), Path(arguments.model)
-    own = Path(arguments.rules) if arguments.rules else None
-    _say(_module(".commands.check").check(report, model, own))
+def _check(a: argparse.Namespace) -> None:
+    _say(_module(".commands.check").check(a.report, a.model, a.rules))
 
 
 def _rules(arguments: argparse.Namespace) -> None:
@@ -571,37 +550,25 @@ def _rules(arguments: argparse.Namespace) -> None:
 
 
 def _prove(arguments: argparse.Namespace) -> None:
-    own = Path(arguments.rules) if arguments.rules else None
-    prove = _module(".commands.prove")
-    how = prove.Proving(arguments.jobs, arguments.write, arguments.check, own)
-    prove.prove_rules(arguments.rule, how, out)
+    prove, a = _module(".commands.prove"), arguments
+    how = prove.Proving(a.jobs, a.write, a.check, a.rules)
+    prove.prove_rules(a.rule, how, out)
 
 
 def _generate(arguments: argparse.Namespace) -> None:
-    how = {name: getattr(arguments, name) for name in _SAMPLING}
+    how = {name: getattr(arguments, name) for name in ("eos", *_SAMPLING)}
     prompt = arguments.prompt if arguments.prompt_ids is None else arguments.prompt_ids
-    _module(".generation.from_shell").generate(
-        Path(arguments.package),
-        prompt,
-        arguments.max_new_tokens,
-        arguments.tokenizer,
-        out,
-        err,
-        eos=arguments.eos,
-        **how,
-    )
+    given = arguments.package, prompt, arguments.max_new_tokens, arguments.tokenizer
+    _module(".generation.from_shell").generate(*given, out, err, **how)
 
 
-def _bench(arguments: argparse.Namespace) -> None:
-    if arguments.mesh is not None:
-        _module(".parallel.measure").bench_mesh(Path(arguments.mesh), out)
+def _bench(a: argparse.Namespace) -> None:
+    if a.mesh is not None:
+        _module(".parallel.measure").bench_mesh(a.mesh, out)
         return
-    if arguments.model is None:
+    if a.model is None:
         raise FairhandError("bench takes a package and its model, or --mesh")
-    package, model = Path(arguments.package), Path(arguments.model)
-    _module(".commands.bench").bench(
-        package, model, arguments.rounds, arguments.threads, out
-    )
+    _module(".commands.bench").bench(a.package, a.model, a.rounds, a.threads, out)
 
 
 if __name__ == "__main__":

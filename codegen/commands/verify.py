@@ -50,14 +50,14 @@ def verify_again(
     if own is None or rules is not None:
         is_edited = MODEL in edited_files(package)
         validation = _validation(package, loaded, rules, is_edited)
-    results = _results(package, loaded, True) if by_results else None
+    images = validation is not None and validation.reference.images
+    results = _results(package, loaded, images) if by_results else None
     drawn = range(seeds) if seeds else None
     with _laid_to_edits(package):
         then = validation, results
         found = parity.verify(package, loaded, inputs, drawn, then=then)
         if results is not None:
-            differs = validation.found.get("differs", {}) if validation else {}
-            results.refuse_others(differs.get("decides", ()))
+            results.refuse_others()
         if validation is not None:
             _refuse_others(package, validation, found, results is not None)
     lines = []
@@ -79,10 +79,9 @@ def _text_as_written(package: Path) -> str:
     return str(text)
 
 
-def _results(package: Path, loaded: Loaded, all_sizes: bool) -> Results | None:
+def _results(package: Path, loaded: Loaded, images: bool) -> Results | None:
     """A comparison of what is computed now with what was as written, if model.py was
-    edited: at sizes that are tried elsewhere, or at `all_sizes`, of one and of none of
-    each."""
+    edited: at sizes that are tried elsewhere, and at one and none of each."""
     if MODEL not in edited_files(package):
         return None
     model, feeds = loaded.model, {}
@@ -90,11 +89,11 @@ def _results(package: Path, loaded: Loaded, all_sizes: bool) -> Results | None:
     ends = [dict.fromkeys(first, 1)]
     ends += [complete(model, {**first, name: 0}) for name in first]
     for seed in range(_SEEDS):
-        for sizes in (first, *others, *(ends if all_sizes else ())):
+        for sizes in (first, *others, *ends):
             text = ", ".join(f"{name}={size}" for name, size in sizes.items())
             feed = make_inputs(model, seed, sizes)
             feeds[f"seed {seed}, {text}"] = list(feed.values())
-    return Results(package, _text_as_written(package), feeds)
+    return Results(package, _text_as_written(package), feeds, images)
 
 
 def _refuse_others(
@@ -165,12 +164,12 @@ def verify_all_inputs(
     """
     loaded = _loaded(package, model)
     validation = _validation(package, loaded, rules, True)
-    results = _results(package, loaded, False)
+    results = _results(package, loaded, validation.reference.images)
     with _laid_to_edits(package):
         parity.run_package(package, [], then=(validation, results))
         _refuse_others(package, validation)
         if results is not None:
-            results.refuse_others(())
+            results.refuse_others()
     others = [name for name in edited_files(package) if name not in (MODEL, WEIGHTS)]
     beside = f"; not compared, and edited: {', '.join(others)}" if others else ""
     return emission_line(validation.found) + beside

@@ -16,7 +16,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import ExitStack, nullcontext
 from functools import cached_property, reduce
 from pathlib import Path
 from types import ModuleType
@@ -81,24 +81,23 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
     "least" or more, with the conditions "where" that held of them, or the tries,
     "since" symbols didn't do, or the only ones that the conditions leave.
     Else it has the "reason" why nothing could be compared, or "differs", which says
-    where the sides part first, and by what of sizes and data model.py alone "decides".
+    where the sides part first.
     With "ends" sizes of one and of none are compared too, where `written`, if model.py
-    was edited, is its text before that; an edit is compared on images as laid out, too.
+    was edited, is its text before that.
     """
     warnings.simplefilter("ignore")
     both = [page(request["package"], text) for text in ("", request.get("written", ""))]
     if not takes_as_much(*both):
         part = {"line": 0, "calls": "other INPUTS or OUTPUTS", "text": ""}
-        return {"validated": False, "differs": part | {"decides": [part["calls"]]}}
+        return {"validated": False, "differs": part}
     tries = request["reference"]["tries"]
     found: dict[str, Any] = {}
-    since, decides = "", list[str]()
+    since = ""
     for sizes in (tries[-1], *tries[:2]):  # say what is done where symbols don't
         try:
             made = _attempt(request, sizes, symbolic=True)
         except Exception as error:  # what symbols can't tell, numbers may
             since = since or _reason(error)
-            decides += getattr(error, "found", {}).get("decides", [])
             if type(error).__name__ in _OF_DATA:
                 break
             continue
@@ -107,12 +106,6 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
         if all(text.startswith(_BY_DATA) for text in found["where"]):
             break
     if found:
-        if request.get("written") and request["reference"]["images"]:
-            with suppress(Exception):  # what can't be followed there
-                laid = {**request, "layout": torch.channels_last}
-                if parts := _only_by_edit(laid, tries[-1]):
-                    parts["calls"] += " where images come with channels innermost"
-                    return {"validated": False, "differs": {"decides": [], **parts}}
         at_ends = "ends" in request and found.get("least")
         return _with_ends(request, tries[-1], found) if at_ends else found
     ran = []
@@ -125,8 +118,7 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
         except Fails as error:  # these may be sizes that the network isn't for
             since = _reason(error)
         except Differs as error:
-            decides += error.found["decides"]
-            return {"validated": False, "differs": error.found | {"decides": decides}}
+            return {"validated": False, "differs": error.found}
         except Exception as error:
             return {"validated": False, "reason": _reason(error)}
     if not ran:
@@ -154,7 +146,6 @@ def _with_ends(
             continue
         where = ", ".join(f"{name} = {end}" for name, end in at.items())
         if parts and not parts.get("empty"):
-            parts = {"decides": [where], **parts}
             parts["calls"] += f" where {where}"
             return {"validated": False, "differs": parts}
         if parts and not any(text in where for text in fails):
@@ -195,7 +186,7 @@ def _attempt(
     inputs = both.inputs()
     waiting = both.starts()
     lines, calls, ways, made = set[int](), 0, 0, 0
-    where, known, again = list[str](), list[sympy.Basic](), False
+    where, again = list[str](), False
     while waiting and ways < _MOST_WAYS and made < _MOST_CALLS:
         choices = waiting.pop(0)
         rows = zip(inputs, both.reference["inputs"], strict=True)
@@ -208,16 +199,13 @@ def _attempt(
                 raise
             continue  # nothing is asked of what the graph can't do
         asked = both.recorder.chosen
-        if not again:  # else model.py asked, too
-            known = both.conditions()
         ours = both.emitted(given, choices)
         again = ours.outputs != right.outputs and both.learned()
         if again:
             waiting.insert(0, choices)
             continue
         if ours.outputs != right.outputs:
-            found = both.difference(right, ours)
-            raise Differs(found | {"decides": both.decisions(asked, known)})
+            raise Differs(both.difference(right, ours))
         # Ways that model.py alone may take are followed too: the graph does the same.
         asked = {**asked, **both.recorder.chosen}
         if not ways:
@@ -280,7 +268,6 @@ class Both:
     ) -> None:
         self.reference = request["reference"]
         self.sizes = sizes
-        self.layout = request.get("layout", torch.contiguous_format)  # of inputs
         self.symbols: dict[str, str] = {}
         self.taken: list[str] = []  # for granted, of sizes
         self.known = set[sympy.Basic]()
@@ -309,7 +296,6 @@ class Both:
                 for name, tensor in held.items():
                     if tensor is not None:
                         held[name] = self.recorder.lend(tensor)
-        self.loaded = self.state()
 
     # ------------------------------------------------------------------------ inputs
 
@@ -348,10 +334,7 @@ class Both:
         self.taken += [f"{given['name']} has 3 items"] if is_list else []
         dtype = getattr(torch, given["dtype"])
         with self.fake:
-            made = [
-                torch.empty(dims, dtype=dtype, memory_format=self.layout)
-                for _ in range(3 if is_list else 1)
-            ]
+            made = [torch.empty(dims, dtype=dtype) for _ in range(3 if is_list else 1)]
         for k, tensor in enumerate(made):
             self.recorder.given(tensor, f"input {i}.{k}")
         return made if is_list else made[0]
@@ -400,19 +383,6 @@ class Both:
             is_same = self.emitted(inputs, choices).outputs == right.outputs
             way = "where gradients are wanted" if is_same else "in a second call"
             raise CannotFollow(f"model.py does something else {way}")
-        for name, held in self.state().items():
-            if held != self.loaded.get(name):
-                raise CannotFollow(f"{name} keeps something from call to call")
-
-    def state(self) -> dict[str, object]:
-        """What model.py and its modules hold, but for what PyTorch's keep for
-        themselves, as a GRU a list of its weights."""
-        found: dict[str, object] = {"model.py": _kept(vars(self.module))}
-        for name, part in self.network.named_modules():
-            held, own = vars(part), type(part).__module__ == self.module.__name__
-            kept = {n: v for n, v in held.items() if own or not n.startswith("_")}
-            found[name or "the network"] = _kept(kept)
-        return found
 
     def graph(
         self, inputs: Sequence[Any], choices: Mapping[str, object] | None = None
@@ -528,13 +498,6 @@ class Both:
         fixed = {str(e.lhs): int(e.rhs) for e in equal if e.rhs.is_Integer}
         return fixed if set(self.symbols.values()) == fixed.keys() else {}
 
-    def decisions(
-        self, asked: Mapping[str, object], known: Sequence[sympy.Basic]
-    ) -> list[str]:
-        """What model.py made of sizes and data that the graph didn't ask for."""
-        sizes = [str(each) for each in self.conditions() if each not in known]
-        return sizes + ["what data are"] * bool(self.recorder.chosen.keys() - asked)
-
     def learned(self) -> bool:
         """Whether more is known of sizes than when this was last asked. What was told
         before is forgotten then, and sizes are equal that have to be for PyTorch to go
@@ -618,20 +581,6 @@ def _listed(options: Iterable[str]) -> str:
     """Options that another call of the same operator hasn't, behind its name."""
     text = ", ".join(options)
     return f" with {text}" if text else " of other tensors, or without options"
-
-
-def _kept(held: Mapping[str, Any]) -> dict[str, object]:
-    """What a module or a file holds, by identity; of what can grow, its items too."""
-    found: dict[str, object] = {}
-    for name, value in held.items():
-        items: object = ()
-        if isinstance(value, dict):
-            items = [(key, id(each)) for key, each in value.items()]
-        elif isinstance(value, list | set):
-            items = list(map(id, value))
-        plain = isinstance(value, int | float | str | bool)
-        found[name] = (value if plain else id(value)), items
-    return found
 
 
 def _of_sizes(builtin: Any, symbolic: Callable[[Any, Any], Any]) -> Any:

@@ -302,8 +302,8 @@ class Recorder(TorchDispatchMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        if func is torch.ops.prim.device.default:
-            return func(*args)
+        if func is torch.ops.prim.device.default or func.namespace == "profiler":
+            return func(*args, **kwargs)
         if func in (_AT._local_scalar_dense.default, _AT.lift_fresh.default):
             self.followed.append(None)  # what is told again is told of others, too
         if func is _AT.glu.default:  # up to its rounding
@@ -487,6 +487,8 @@ class Recorder(TorchDispatchMode):
         for i, tensor in self._written(func, args, kwargs):
             if self.memory.key(tensor) in self._given:
                 raise CannotFollow("a weight or an input is written to")
+            if torch.Tag.inplace_view in func.tags and "resize" not in str(func):
+                continue  # it looks elsewhere, as another view
             self.memory.write(tensor, digest(calls[0].name, i))
             did = calls[0].name
         for i, result in enumerate(made if isinstance(made, list | tuple) else [made]):

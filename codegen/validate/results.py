@@ -10,12 +10,14 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
-from .network import called, leaves, page
+from .network import called, leaves, page, takes_as_much
+from .reached import missed, noted
 
 # Of an element, and of the largest one beside it: two units in float32's last place,
 # which a constant has that was rounded another way, and what is left of cancellation.
@@ -42,6 +44,11 @@ def _scaled(scale: float) -> tuple[str, _Change]:
 _CHANGES |= {f" x {k:g}": _scaled(k) for k in (50, -1, 1e4, 1e-3, 0, 1e35)}
 
 
+def _laid(x: np.ndarray) -> np.ndarray:
+    """Images as a Session lays them out."""
+    return np.moveaxis(np.moveaxis(x, 1, -1).copy(), -1, 1) if x.ndim == 4 else x
+
+
 def _with_ends(x: np.ndarray, first: float, last: float) -> np.ndarray:
     """A copy, with another first and last element."""
     made = np.array(x)
@@ -54,20 +61,24 @@ def agree(request: Mapping[str, Any]) -> dict[str, Any]:
     """Compare model.py of the folder `package` with its `text` as it was written.
 
     `feeds` are lists of inputs, by a label each; they are tried at several scales too,
-    and with numbers that aren't finite, negative or large. What a call leaves in its
-    inputs is compared like a result, and no weight may change.
+    with numbers that aren't finite, negative or large, and `images` in other order.
+    What a call leaves in its inputs is compared too, and no weight may change.
 
     The answer has how many "inputs" were tried in which "precision", the "worst"
-    difference of an element, relative to it, and where results are others, which
-    "output" on which "differs".
+    difference of an element, relative to it, and where results are others, "why" and on
+    what it "differs": or may be, as a part of the edited text never ran.
     """
     warnings.simplefilter("ignore")
     found, end = 0, time.monotonic()
     edited = page(request["package"])
     written = page(request["package"], request["text"])
+    if not takes_as_much(edited, written):
+        return {"differs": "other INPUTS or OUTPUTS", "why": "they have to be the same"}
+    source, ran = Path(str(edited.__file__)), set[Any]()
     sides = [(module, module.load()) for module in (written, edited)]
-    cases = list(_cases(request["feeds"]))
-    double = _runs_in_double(sides[0], cases[0][1])
+    cases = list(_cases(request))
+    cases += cases[:1]  # by now, a network that keeps something may do something else
+    double = all(_runs_in_double(side[0], cases[0][1]) for side in sides)
     if double:
         for _, network in sides:
             network.double()
@@ -80,8 +91,11 @@ def agree(request: Mapping[str, Any]) -> dict[str, Any]:
         except Exception:
             continue  # of sizes or numbers that the network isn't for
         try:
-            ours = _outputs(sides[1], feed, double, written)
+            with noted(str(source), ran):
+                ours = _outputs(sides[1], feed, double, written)
         except Exception as error:
+            if not any(x.size for x in right[: len(written.OUTPUTS)]):
+                continue  # there is nothing to be given
             return {"differs": label, "why": f"it fails: {str(error)[:200]}"}
         names = [f"output {name}" for name in written.OUTPUTS]
         given = zip(written.INPUTS, feed, strict=True)
@@ -94,13 +108,20 @@ def agree(request: Mapping[str, Any]) -> dict[str, Any]:
         found += 1
     if changed := _changed(sides[1][1], edited.load(), double):
         return {"differs": "all of these", "why": f"{changed} changes in a call"}
+    if line := missed(source.read_bytes(), request["text"], ran):
+        return {
+            "differs": "what isn't tried here",
+            "why": f"nothing led to line {line}",
+        }
     precision = "double precision" if double else "its own precision"
     return {"inputs": found, "worst": worst, "precision": precision}
 
 
-def _cases(feeds: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, list[Any]]]:
+def _cases(request: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
+    feeds = request["feeds"]
     yield from ((label, list(feed)) for label, feed in feeds.items())
-    for note, (kind, change) in _CHANGES.items():
+    laid = {" with channels innermost": ("f", _laid)} if request["images"] else {}
+    for note, (kind, change) in (_CHANGES | laid).items():
         for label, feed in feeds.items():
             if any(_is_of(kind, value) for value in feed):
                 yield label + note, [
@@ -121,9 +142,8 @@ def _changed(used: torch.nn.Module, fresh: torch.nn.Module, double: bool) -> str
     return ""
 
 
-def _runs_in_double(side: tuple[Any, Any], feed: Sequence[Any]) -> bool:
+def _runs_in_double(module: Any, feed: Sequence[Any]) -> bool:
     """Whether the network does as doubles what it does else."""
-    module, _ = side
     try:
         _outputs((module, module.load().double()), feed, True, module)
     except Exception:

@@ -551,11 +551,13 @@ def test_an_edit_of_what_is_taken_or_that_fails_is_refused(
 KEPT = {
     "data, where they are large": "{result} if (x > 5).any() else -({result})",
     "calls, the second": "{result} if self.__dict__.setdefault('n', x) is x else 0",
-    "calls, counted": "{result} if self.__dict__.update(n=[x]) is None else 0",
     "calls, each fourth": "{result} if next(COUNT) % 4 else -({result})",
     "who looks": "{result} if type(x) is not torch.Tensor else -({result})",
     "inputs of a Session": "-({result}) if x.is_inference() else {result}",
     "gradients": "-({result}) if torch.is_grad_enabled() else {result}",
+    "devices": "-({result}) if x.is_cuda else {result}",
+    "time": "-({result}) if __import__('time').time() > 4e9 else {result}",
+    "calls, the hundredth": "{result} if next(COUNT) < 1000 else -({result})",
 }
 
 
@@ -583,11 +585,40 @@ def test_an_edit_that_hangs_on_more_than_inputs_is_not_validated(
     assert not said.startswith("validated for all inputs")
 
 
+# The same of inputs, though settings, checks and layouts may be others.
+HARMLESS = {
+    "F.relu(x.float())": "what is cast where it has that type",
+    "F.relu(x.contiguous())": "rows, of images too",
+    "F.relu(x) if self.scale is None else -F.relu(x)": "a setting",
+    "F.relu(x).unsqueeze_(0).squeeze_(0)": "another view of it, in place",
+}
+
+
+@pytest.mark.parametrize("edit", HARMLESS)
+def test_an_edit_that_computes_the_same_is_accepted(edit: str, tmp_path: Path) -> None:
+    net = """net (float[n, 2, 4, 4] x) => (float[n, 2, 3, 3] y)
+        <float[2, 2, 2, 2] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7}> {
+        c = Conv (x, w) y = Relu (c) }"""
+    onnx.save(parsed(net), tmp_path / "net.onnx")
+    folder = tmp_path / "out" / tmp_path.name
+    fairhand.compile(tmp_path / "net.onnx", folder, verify=False, cache=False)
+    path = folder / "model.py"
+    text = path.read_text("utf-8")
+    line = next(line for line in text.splitlines() if "return F.relu(" in line)
+    given = line.partition("F.relu(")[2][:-1]
+    lines = f"        x = {given}\n        return {edit}"
+    other = text.replace(line, lines).replace(
+        "(nn.Module):", "(nn.Module):\n    scale = None", 1
+    )
+    path.write_text(other, "utf-8")
+    assert verify_all_inputs(folder, None).startswith("validated for all inputs")
+
+
 BY_OTHER_CALLS = {  # results -> what is said of them with --by-results
     "x @ self.fc.weight.T + self.fc.bias": "",
-    "self.fc(x) if (x != 0.123).all() else -self.fc(x)": "what data are",
+    "self.fc(x) if (x != 0.123).all() else -self.fc(x)": "nothing led to line",
     "self.fc(x).clamp(-1e3, 1e3)": "something else than as written",
-    "x @ self.fc.weight.T + self.fc.bias if len(x) != 77 else x": "decides by",
+    "x @ self.fc.weight.T + self.fc.bias if len(x) != 77 else x": "nothing led to line",
     "self.fc(x).nan_to_num(posinf=torch.inf, neginf=-torch.inf)": "a NaN",
     "x @ self.fc.weight.T + self.fc.bias + 0 * image.mul_(2).sum()": "left in input",
     "x @ self.fc.weight.T + self.fc.bias.data.mul_(1 + 1e-12)": "fc.bias changes",

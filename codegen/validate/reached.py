@@ -1,0 +1,70 @@
+"""Which parts of an edited model.py ran where it was compared.
+
+What runs on another device alone, in another environment, at another time or from some
+call on is compared by nobody: an edit that decides so is refused. What members of the
+network decide, and whether an argument is None, is its caller's choice.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_KIND = r"self\.\w+((\.dtype)? [!=]= (torch\.\w+|'\w*'))?"
+_SETTING = re.compile(rf"((not )?({_KIND}|(self\.)?\w+ is (not )?None)( and | or |$))+")
+
+
+@contextmanager
+def noted(source: str, ran: set[Any]) -> Iterator[None]:
+    """Add the instructions of a file that run meanwhile: of which code, how far in."""
+
+    def step(frame: Any, event: str, _: object) -> Any:
+        if frame.f_code.co_filename != source:
+            return None
+        frame.f_trace_opcodes = True
+        ran.add((frame.f_code, frame.f_lasti))
+        return step
+
+    before = sys.gettrace()
+    sys.settrace(step)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+def missed(text: bytes, written: str, ran: set[Any]) -> int:
+    """The first line of a text where a test led elsewhere each time, that isn't written
+    there as well, and asks for no setting; 0 if there is none."""
+    spans = (_places(code)[at // 2] for code, at in ran if at >= 0)
+    whole = [span for span in spans if None not in span]
+    known = {ast.dump(node) for node in ast.walk(ast.parse(written))}
+    for node in ast.walk(ast.parse(text)):
+        for block in (getattr(node, "body", []), getattr(node, "orelse", [])):
+            test = getattr(node, "test", None)
+            parts = block if isinstance(block, list) else [block]
+            for part in parts:
+                is_new = test is not None and ast.dump(test) not in known
+                if is_new and _ran(test, whole) and not _ran(part, whole):
+                    raises = any(isinstance(other, ast.Raise) for other in parts)
+                    if not raises and not _SETTING.fullmatch(ast.unparse(test)):
+                        return int(part.lineno)
+                test = getattr(part, "test", test)
+    return 0
+
+
+def _places(code: Any) -> list[Any]:
+    """Where each instruction stands: from and to which line, and column."""
+    if sys.version_info >= (3, 11):
+        return [*code.co_positions()]
+    lines = ([line] * ((end - start) // 2) for start, end, line in code.co_lines())
+    return [(line, line, 10**6, 0) for part in lines for line in part]
+
+
+def _ran(part: Any, spans: list[Any]) -> bool:
+    start, end = (part.lineno, part.col_offset), (part.end_lineno, part.end_col_offset)
+    return any(start <= (a, at) and (b, last) <= end for a, b, at, last in spans)

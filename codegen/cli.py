@@ -533,8 +533,8 @@ def _inspect(arguments: argparse.Namespace) -> None:
         print(json.dumps(data) if a.json else printable(text), file=out.file)
         return
     fusion = a.fusion or ("dnnfusion" if page else None)
-    given = fusion, a.lanes or (2 if page else None), a.batch, a.device, a.profile
-    wanted = _module(".commands.inspect_plans").Wanted(*given)
+    asked = fusion, a.lanes or (2 if page else None), a.batch, a.device, a.profile
+    wanted = _module(".commands.inspect_plans").Wanted(*asked)
     if not wanted.any and a.profile:
         raise FairhandError("there is no plan to show", hint="add --fusion or --lanes")
     inspect_model = _module(".commands.inspect").inspect_model

@@ -45,7 +45,7 @@ def missed(text: bytes, written: str, ran: set[Any]) -> int:
     known = {ast.dump(node) for node in ast.walk(ast.parse(written))}
     for node in ast.walk(ast.parse(text)):
         for block in (getattr(node, "body", []), getattr(node, "orelse", [])):
-            test = getattr(node, "test", None)
+            test: Any = getattr(node, "test", None)
             parts = block if isinstance(block, list) else [block]
             for part in parts:
                 is_new = test is not None and ast.dump(test) not in known

@@ -102,7 +102,8 @@ def body_of(
             passed = ", ".join(render(arg, name) for arg in args)
             return id(classes.of[source]), texts.get(source), passed, outs
         kind = item.kind if isinstance(item, Action) else ""
-        return render(_with_holes(item.expr), name), outs, item.inlines, kind
+        expr = exchange(item.expr, lambda node: Name("_") if hole(node) else None)
+        return render(expr, name), outs, item.inlines, kind
 
     parts = [found for item in call.items if (found := part(item)) is not None]
     members = (m for m in classes.members[call] if m.what not in left)
@@ -147,10 +148,6 @@ def hole(expr: Expr) -> str:
         case Name(text):
             return text if text in ACTIVATIONS else ""
     return ""
-
-
-def _with_holes(expr: Expr) -> Expr:
-    return exchange(expr, lambda node: Name("_") if hole(node) else None)
 
 
 def numbers_in(expr: Expr) -> list[str]:

@@ -15,7 +15,7 @@ from rich.console import Console
 from ...analysis.errors import FairhandError
 from ...analysis.lazy import lazy
 from ...rewrites.certificate.proof_store import FILE, Verdict, save, stored_in
-from ...rewrites.certificate.rule_file import RuleFile, place_of, read_rules
+from ...rewrites.certificate.rule_file import place_of, read_rules
 from ...rewrites.language.rule import Rule
 from ...rewrites.rules.catalogue import RULES
 
@@ -65,7 +65,10 @@ def prove_rules(names: list[str], how: Proving, out: Console) -> None:
             f"stored otherwise, or not at all: {', '.join(stale)}", hint=again
         )
     if wrong:
-        where = _places(own, wrong) if own else ""
+        places = (
+            (place_of(own.path, r) for r in own.rules if r.name in wrong) if own else ()
+        )
+        where = "; ".join(places)
         raise FairhandError(f"not proved, or too easily: {', '.join(wrong)}", where)
     out.print(f"{len(verdicts)} rules proved, all mutants refused")
 
@@ -95,7 +98,3 @@ def _verdicts(
         f" {monotonic() - began:.0f} s in all"
     )
     return verdicts, wrong
-
-
-def _places(own: RuleFile, names: list[str]) -> str:
-    return "; ".join(place_of(own.path, r) for r in own.rules if r.name in names)

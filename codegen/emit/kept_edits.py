@@ -191,16 +191,16 @@ def _unbound(text: bytes) -> set[str]:
     found = reads - made
     for part in tree.body:
         inside = list(ast.walk(part)) if isinstance(part, ast.ClassDef) else []
-        own = [n for n in inside if isinstance(n, ast.Attribute) and _is_self(n.value)]
+        own = [
+            n
+            for n in inside
+            if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "self"
+        ]
         members = {f"self.{n.attr}" for n in own if not isinstance(n.ctx, ast.Load)}
         members |= {f"self.{n.name}" for n in inside if isinstance(n, ast.FunctionDef)}
         members |= {f"self.{n.value!s}" for n in inside if isinstance(n, ast.Constant)}
         found |= {f"self.{n.attr}" for n in own} - members
     return found
-
-
-def _is_self(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id == "self"
 
 
 def _ended_as(mine: bytes, text: bytes) -> bytes:

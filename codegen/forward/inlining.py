@@ -123,7 +123,9 @@ class Inlining(Naming):
             limit = min(MAX_TEXT, WIDTH - longest - 3)
         if statement.kind in ("if", "for", "while", "break"):
             limit -= len("if ")
-        plain = depth(expr) <= MAX_DEPTH and _work(expr) <= MAX_WORK
+        # Calls, operators and tuples, which a reader has to put together.
+        work = sum(isinstance(node, Call | Binary | Tuple) for node in nodes(expr))
+        plain = depth(expr) <= MAX_DEPTH and work <= MAX_WORK
         return plain and len(text) <= limit
 
 
@@ -133,11 +135,6 @@ def _sums(expr: Expr) -> bool:
         case Binary((Ref(), Ref()), "+"):
             return True
     return False
-
-
-def _work(expr: Expr) -> int:
-    """Calls, operators and tuples, which a reader has to put together."""
-    return sum(isinstance(node, Call | Binary | Tuple) for node in nodes(expr))
 
 
 def _are_steps_apart(expr: Expr, above: LayerRef | ModuleRef | None = None) -> bool:

@@ -296,6 +296,7 @@ class Both:
                 for name, tensor in held.items():
                     if tensor is not None:
                         held[name] = self.recorder.lend(tensor)
+        self.loaded = self.state()
 
     # ------------------------------------------------------------------------ inputs
 
@@ -383,6 +384,19 @@ class Both:
             is_same = self.emitted(inputs, choices).outputs == right.outputs
             way = "where gradients are wanted" if is_same else "in a second call"
             raise CannotFollow(f"model.py does something else {way}")
+        for name, held in self.state().items():
+            if held != self.loaded.get(name):
+                raise CannotFollow(f"{name} keeps something from call to call")
+
+    def state(self) -> dict[str, object]:
+        """What model.py and its modules hold, but for what PyTorch's keep for
+        themselves, as a GRU a list of its weights."""
+        found: dict[str, object] = {"model.py": _kept(vars(self.module))}
+        for name, part in self.network.named_modules():
+            held, own = vars(part), type(part).__module__ == self.module.__name__
+            kept = {n: v for n, v in held.items() if own or not n.startswith("_")}
+            found[name or "the network"] = _kept(kept)
+        return found
 
     def graph(
         self, inputs: Sequence[Any], choices: Mapping[str, object] | None = None
@@ -581,6 +595,20 @@ def _listed(options: Iterable[str]) -> str:
     """Options that another call of the same operator hasn't, behind its name."""
     text = ", ".join(options)
     return f" with {text}" if text else " of other tensors, or without options"
+
+
+def _kept(held: Mapping[str, Any]) -> dict[str, object]:
+    """What a module or a file holds, by identity; of what can grow, its items too."""
+    found: dict[str, object] = {}
+    for name, value in held.items():
+        items: object = ()
+        if isinstance(value, dict):
+            items = [(key, id(each)) for key, each in value.items()]
+        elif isinstance(value, list | set):
+            items = list(map(id, value))
+        plain = isinstance(value, int | float | str | bool)
+        found[name] = (value if plain else id(value)), items
+    return found
 
 
 def _of_sizes(builtin: Any, symbolic: Callable[[Any, Any], Any]) -> Any:

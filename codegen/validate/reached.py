@@ -2,7 +2,7 @@
 
 What runs on another device alone, in another environment, at another time or from some
 call on is compared by nobody: an edit that decides so is refused. What members of the
-network decide, and whether an argument is None, is its caller's choice.
+network and arguments decide, as they are, is its caller's choice.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 _KIND = r"self\.\w+((\.dtype)? [!=]= (torch\.\w+|'\w*'))?"
-_SETTING = re.compile(rf"((not )?({_KIND}|(self\.)?\w+ is (not )?None)( and | or |$))+")
+_SETTING = rf"((not )?({_KIND}|(self\.)?\w+ is (not )?None|%s)( and | or |$))+"
 
 
 @contextmanager
@@ -43,6 +43,13 @@ def missed(text: bytes, written: str, ran: set[Any]) -> int:
     spans = (_places(code)[at // 2] for code, at in ran if at >= 0)
     whole = [span for span in spans if None not in span]
     known = {ast.dump(node) for node in ast.walk(ast.parse(written))}
+    calls = (
+        n.args for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef)
+    )
+    arguments = [
+        a.arg for n in calls for a in n.args[-len(n.defaults) or len(n.args) :]
+    ]
+    setting = re.compile(_SETTING % "|".join(arguments))
     for node in ast.walk(ast.parse(text)):
         for block in (getattr(node, "body", []), getattr(node, "orelse", [])):
             test: Any = getattr(node, "test", None)
@@ -51,7 +58,7 @@ def missed(text: bytes, written: str, ran: set[Any]) -> int:
                 is_new = test is not None and ast.dump(test) not in known
                 if is_new and _ran(test, whole) and not _ran(part, whole):
                     raises = any(isinstance(other, ast.Raise) for other in parts)
-                    if not raises and not _SETTING.fullmatch(ast.unparse(test)):
+                    if not raises and not setting.fullmatch(ast.unparse(test)):
                         return int(part.lineno)
                 test = getattr(part, "test", test)
     return 0

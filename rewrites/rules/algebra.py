@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from . import affine, associative, distributive, merging
+from . import affine, associative, merging
 from .law_table import equation
 
 law_of = partial(equation, family="algebra")
@@ -19,10 +19,21 @@ POWERS = [
     of_positive("1 / x = Reciprocal(x)", "float x one:1:any", name="one_divided"),
 ]
 
+# DNNFusion's distributive law. Taking out a factor saves operations unless it makes a
+# small product large, so the search decides, by the sizes.
+SUM_OF_PRODUCTS = law_of(
+    "a * c + b * c = (a + b) * c",
+    "a b c",
+    wrong="(a + c) * b",
+    name="add_of_products",
+    family="distributive",
+    when="search",
+)
+
 RULES = [
     *POWERS,
     *merging.RULES,
     *affine.RULES,
-    *distributive.RULES,
+    SUM_OF_PRODUCTS,
     *associative.RULES,
 ]

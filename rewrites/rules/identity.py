@@ -6,7 +6,6 @@ from functools import partial
 
 from ..language.operators.elementwise import Mul
 from ..language.operators.movement import Expand
-from ..language.pattern import Term
 from ..language.rule import Law, rule
 from ..language.terms import sizes_of
 from .law_table import equation
@@ -19,13 +18,7 @@ div_one = neutral("x / 1 = x", "float x one:1", name="div_one")
 add_zero = neutral("x + 0 = x", "x zero:0", name="add_zero")
 add_negative_zero = neutral("x + (-0) = x", "float x zero:-0", name="add_negative_zero")
 sub_zero = neutral("x - 0 = x", "x zero:0", name="sub_zero")
-sub_negative_zero = neutral("x - (-0) = x", "float x zero:-0", name="sub_negative_zero")
 pow_one = neutral("Pow(x, 1) = x", "float x one:1:any", name="pow_one")
-
-
-def constant(law: Law, x: Term, number: int) -> Term:
-    """A tensor of the shape of x that is one number throughout."""
-    return Expand(law.number(number), shape=sizes_of(x))
 
 
 @rule("identity", when="asked", samples=[dict(r=2, x=[2, 3])])
@@ -37,7 +30,8 @@ def mul_zero(law: Law) -> None:
     r = law.rank()
     x, zero = law.operand("x", r), law.filled("zero", r, 0)
     product = Mul(x, zero)
-    law.rewrite(product, constant(law, product, 1 if law.mutant("one") else 0))
+    number = law.number(1 if law.mutant("one") else 0)
+    law.rewrite(product, Expand(number, shape=sizes_of(product)))
 
 
 RULES = [

@@ -61,8 +61,8 @@ def equation(
     throughout, `alpha:real` a parameter. A kind before the names ("float", "int" or
     "bool") holds for all but those like `two:2:any` and `c::bool`. What occurs on the
     left alone must not enlarge the first operand, unless it is `contained`: that the
-    operator itself forbids. `require` is a precondition in the operands with its reason;
-    `worthwhile` one that the law would be true without.
+    operator itself forbids. `require` is a precondition in the operands with a reason,
+    and `worthwhile` one that the law would be true without.
     """
     mutants = {"wrong": wrong} if isinstance(wrong, str) else wrong
     kind, names = _kind(operands)

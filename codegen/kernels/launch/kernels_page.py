@@ -107,11 +107,6 @@ def _config(options: Options) -> str:
     return ", ".join([json.dumps(blocks), *others])
 
 
-def _sizes_of(text: KernelSource) -> list[str]:
-    """The parameters of a kernel that launches are tried again for."""
-    return [p.name for p in text.parameters if p.name in _SIZES]
-
-
 def _without_options(text: KernelSource) -> KernelSource:
     """Without what the autotuner chooses: a grid is then a function of the tile."""
     chosen = {_STAGES}.union(*candidates(text))
@@ -219,7 +214,8 @@ def _plan(entry: Entry, page: Page) -> _KernelPlan:
     made = _KernelPlan(entry.name, text, tuple(doc), ", ".join(names))
     if not page.autotune:
         return made
-    arguments = f"{_name_of(text)}, {json.dumps(_sizes_of(text))}"
+    sizes = [p.name for p in text.parameters if p.name in _SIZES]
+    arguments = f"{_name_of(text)}, {json.dumps(sizes)}"
     return replace(made, text=_without_options(text), autotuned=arguments)
 
 

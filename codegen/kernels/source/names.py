@@ -195,11 +195,6 @@ def _known(op: Operation) -> KernelOp:
     return KERNEL_OPS.get(op.view.node.op_type, KernelOp())
 
 
-def _plain(op: Operation) -> str:
-    """An operator's own name, as a word in names."""
-    return op.view.node.op_type.removeprefix("Reduce").lower()
-
-
 def _result_of(op: Operation) -> str:
     """What a reader calls what an operator computes."""
     if op.taps is not None or (op.product is not None and op.product.pixels):
@@ -219,7 +214,7 @@ def _word_of(op: Operation) -> str:
     if op.taps is not None:
         return "depthwise_conv"
     if op.product is None:
-        return _known(op).word or _plain(op)
+        return _known(op).word or op.view.node.op_type.removeprefix("Reduce").lower()
     if op.product.pixels:
         return "pointwise_conv"
     if op.product.per_block:

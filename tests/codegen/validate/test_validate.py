@@ -551,6 +551,7 @@ def test_an_edit_of_what_is_taken_or_that_fails_is_refused(
 KEPT = {
     "data, where they are large": "{result} if (x > 5).any() else -({result})",
     "calls, the second": "{result} if self.__dict__.setdefault('n', x) is x else 0",
+    "calls, counted": "{result} if self.__dict__.update(n=[x]) is None else 0",
     "calls, each fourth": "{result} if next(COUNT) % 4 else -({result})",
     "who looks": "{result} if type(x) is not torch.Tensor else -({result})",
     "inputs of a Session": "-({result}) if x.is_inference() else {result}",
@@ -590,6 +591,7 @@ HARMLESS = {
     "F.relu(x.float())": "what is cast where it has that type",
     "F.relu(x.contiguous())": "rows, of images too",
     "F.relu(x) if self.scale is None else -F.relu(x)": "a setting",
+    "-F.relu(x) if turned else F.relu(x)": "what a caller may ask for",
     "F.relu(x).unsqueeze_(0).squeeze_(0)": "another view of it, in place",
 }
 
@@ -610,6 +612,7 @@ def test_an_edit_that_computes_the_same_is_accepted(edit: str, tmp_path: Path) -
     other = text.replace(line, lines).replace(
         "(nn.Module):", "(nn.Module):\n    scale = None", 1
     )
+    other = other.replace("x: Tensor)", "x: Tensor, turned: bool = False)")
     path.write_text(other, "utf-8")
     assert verify_all_inputs(folder, None).startswith("validated for all inputs")
 

@@ -111,7 +111,11 @@ def find_phrase(items: Sequence[Item]) -> Phrase | None:
         kept = _apart(sorted(starts[n] + i for n, i in where), len(words))
         if len(kept) >= MIN_PLACES and _whole_runs(words, where, lines):
             found.append(Phrase(words, kept))
-    return max(found, key=_spared, default=None)
+
+    def spared(phrase: Phrase) -> int:  # lines, written once and called at its places
+        return (len(phrase.starts) - 1) * (len(phrase.words) - 1)
+
+    return max(found, key=spared, default=None)
 
 
 def condensed(items: Sequence[Item], phrase: Phrase) -> tuple[list[Item], list[int]]:
@@ -132,11 +136,6 @@ def condensed(items: Sequence[Item], phrase: Phrase) -> tuple[list[Item], list[i
         began.append(at)
         at = end
     return made, [*began, len(items)]
-
-
-def _spared(phrase: Phrase) -> int:
-    """Lines, if the phrase is written once and called at each of its places."""
-    return (len(phrase.starts) - 1) * (len(phrase.words) - 1)
 
 
 def _lines(items: Sequence[Item]) -> Iterator[tuple[int, int]]:

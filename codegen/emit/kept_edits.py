@@ -95,7 +95,8 @@ def keep_edits(folder: Path, draft: Path) -> list[str]:
         merged = mine.read_bytes()
         if name != WEIGHTS and not _is_text(merged):
             raise _refusal(mine, "is no UTF-8")
-        if not _is_as_written(draft, name, report):
+        written = report.get("files", {}).get(name)
+        if file_hashes(draft, [name]).get(name) != written:  # fairhand writes otherwise
             base = report.get("source_map", {}).get("text") if name == MODEL else None
             if name not in SOURCES or base is None or not new.is_file():
                 raise _refusal(mine, _CHANGED)
@@ -135,11 +136,6 @@ def _is_text(content: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _is_as_written(draft: Path, name: str, report: dict[str, Any]) -> bool:
-    """Whether fairhand writes what it wrote before."""
-    return file_hashes(draft, [name]).get(name) == report.get("files", {}).get(name)
 
 
 def _merge(mine: Path, base: str, new: Path) -> bytes:

@@ -83,7 +83,9 @@ def find_decoder(
     rest = [v for v in inputs if v is not ids and v not in pairs]
     left = [v for v in others if v not in pairs.values()]
     crossing = {v: o for v in rest for o in left if _alike(v, o, shapes)}
-    counted = [v for v in crossing if shapes.rank(v) == 0 and _is_read(v, others)]
+    made = {v: [x for node in v.consumers() for x in node.outputs] for v in crossing}
+    read = [v for v in crossing if not {*others}.issuperset(made[v])]
+    counted = [v for v in read if shapes.rank(v) == 0]
     crossing = {v: o for v, o in crossing.items() if v not in counted}
     cross = reader.caches(crossing)
     mask, positions, branch = reader.roles([v for v in rest if v not in crossing])
@@ -271,11 +273,6 @@ def _alike(value: ir.Value, output: ir.Value, shapes: ShapeFacts) -> bool:
     """Whether an output that no cache is the past of is called as an input is."""
     word = _place(value)
     return bool(word) and word == _place(output) and value.dtype == output.dtype
-
-
-def _is_read(value: ir.Value, outputs: Sequence[ir.Value]) -> bool:
-    """Whether more is computed from a value than what is given back of it."""
-    return any(v not in outputs for node in value.consumers() for v in node.outputs)
 
 
 def _place(value: ir.Value) -> str:

@@ -114,14 +114,10 @@ def _substitutions(fits: Iterable[Fit]) -> Iterator[tuple[sympy.Symbol, Dim]]:
                     continue
                 for old, new in ((fit.a, fit.b), (fit.b, fit.a)):
                     plain = isinstance(old, sympy.Symbol) and isinstance(new, wanted)
-                    if plain and old not in _symbols(new) and not _invents(new):
-                        if isinstance(new, int) and new < 0:
-                            continue
+                    invented = any(isinstance(x, Invented) for x in _symbols(new))
+                    size = not isinstance(new, int) or new >= 0
+                    if plain and size and old not in _symbols(new) and not invented:
                         yield old, new
-
-
-def _invents(dim: Dim) -> bool:
-    return any(isinstance(symbol, Invented) for symbol in _symbols(dim))
 
 
 def _put(dim: Dim, old: sympy.Symbol, new: Dim) -> Dim:

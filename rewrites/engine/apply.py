@@ -174,7 +174,8 @@ class Rewriter:
             return "a stored weight would change"
         if self.level < 2 and any(map(self._joins, new)):
             return "a stored weight would take in another constant"
-        if self.level == 0 and _parameters(change) - _left(change):
+        read = (x for draft in change.drafts for x in draft.inputs)
+        if self.level == 0 and _parameters(change).difference(change.results, read):
             return "a parameter would not be needed any more, for its numbers"
         # What the right side uses stays, even if it is part of the left side.
         replaced = [n for n in change.matched if n not in there.values()]
@@ -322,11 +323,6 @@ def _parameters(change: Change) -> set[ir.Value]:
     """What trains of what the matched nodes read."""
     read = {value for node in change.matched for value in node.inputs}
     return {value for value in read if value is not None and is_parameter(value)}
-
-
-def _left(change: Change) -> set[object]:
-    """What the results are, and what the planned nodes read."""
-    return {*change.results, *(x for draft in change.drafts for x in draft.inputs)}
 
 
 def _producer(value: ir.Value) -> ir.Node:

@@ -123,28 +123,26 @@ def _taken(node: ir.Node, places: Places) -> ir.Value | None:
 
 def read_in_order(model: ir.Model, shapes: ShapeFacts) -> int:
     """Let what gathers elements in their order be a Reshape, of a Slice where they are
-    the first along an axis, and what is written to all of them stand for them; returns
-    how many did.
+    the first along an axis; returns how many did.
 
     So exporters write masks of rows, at places of a column or at pairs of places, and
     PyTorch's writes as_strided, which pools to one place are made of.
     """
     found, places = 0, Places(shapes)
     for node in list(all_nodes(model.graph)):
-        if node.domain or node.op_type not in ("Gather", "GatherND", "ScatterND"):
+        if node.domain or node.op_type not in ("Gather", "GatherND"):
             continue
-        x, at, *written = node.inputs
+        x, at = node.inputs
         assert x is not None and at is not None
-        out, added_up = node.outputs[0], "reduction" in node.attributes
-        if out.is_graph_output() or not out.uses() or added_up or is_parameter(x):
+        out = node.outputs[0]
+        if out.is_graph_output() or not out.uses() or is_parameter(x):
             continue  # a table of one column is an Embedding still
-        before = shapes.dims(x) or ()
-        columns = _columns(node, places) if before else []
-        inner = before[len(columns) :]
+        columns = _columns(node, places) if shapes.dims(x) else []
+        inner = (shapes.dims(x) or ())[len(columns) :]
         x, columns = _unflattened(x, columns, shapes)
         whole = shapes.dims(x) or ()
         dims = (shapes.dims(at) or ())[: len(columns[0].steps) if columns else 0]
-        if not dims or len(columns) > len(whole) or (written and dims != before):
+        if not dims or len(columns) > len(whole):
             continue
         axes = {i: _axis(count) for i, count in enumerate(columns)}
         cut = {
@@ -169,7 +167,7 @@ def read_in_order(model: ir.Model, shapes: ShapeFacts) -> int:
             _become(node, "Unsqueeze", x, _made(node, "Constant", value_ints=added))
         elif added is not None:
             became_constants(model, [node])
-            out.replace_all_uses_with(next(filter(None, written), x))
+            out.replace_all_uses_with(x)
         else:
             shape = _made(node, "Shape", at, end=len(dims))
             if inner:

@@ -20,6 +20,8 @@ STATEMENT = (
     " the others, Concat(x[:a], y, x[b:])"
 )
 
+_END = 2**63 - 1
+
 
 def scatter_of_places(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
     """ScatterND whose places are counted along each axis."""
@@ -37,14 +39,14 @@ def scatter_of_places(node: ir.Node, around: Neighbourhoods) -> Iterator[Recogni
     drafts: list[Draft] = []
     for axis, start in partial:
         size, whole = part[axis], dims[axis]
-        if not all(isinstance(n, int) for n in (start, size, whole)):
-            return
-        if facts.is_constant(places) and start >= 0:
-            return  # that is written as a slice_scatter
-        start += whole if start < 0 else 0
+        known = isinstance(start, int) and isinstance(size, int) and size > 0
+        if not known or facts.is_constant(places):
+            return  # the latter is written as a slice_scatter
+        start += whole if start < 0 and isinstance(whole, int) else 0
         given: list[Input] = [y]
-        for place, ends in ((0, (0, start)), (2, (start + size, whole))):
-            if ends[0] < ends[1]:
+        behind = (start + size, _END) if start + size not in (0, whole) else (0, 0)
+        for place, ends in ((0, (0, start)), (2, behind)):
+            if ends != (0, 0):
                 cut = Draft("Slice", [x, *(ints([n]) for n in (*ends, axis))])
                 drafts.append(cut)
                 given.insert(place, Output(cut))

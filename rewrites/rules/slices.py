@@ -203,6 +203,43 @@ def split_of_concat_2(law: Law) -> None:
     law.rewrite(Split.all(joined, count=2, axis=a, sizes=sizes), parts)
 
 
+def _slice_of_concat(name: str, place: int, whole: bool) -> Rule:
+    """A cut that leaves nothing of the other part, or `whole`, that part alone."""
+
+    def build(law: Law) -> None:
+        r = law.rank(low=1)
+        parts = [law.tensor(f"x{j}", r) for j in range(2)]
+        a, cut = law.axis("a", r), Cut(law, r)
+        part, joined = parts[place], Concat(*parts, axis=a)
+        begin = parts[0].dim(a) if place else integer(0)
+        end = begin + part.dim(a)
+        if whole:
+            all_of_it = eq(cut.begin(a), begin) & eq(cut.end(a), end)
+            law.require(cut.along(joined, a) & all_of_it, "it is a part of the part")
+            other = law.mutant("other")
+            law.rewrite(cut.of(joined), parts[1 - place] if other else part)
+            return
+        shift = integer(0) if place and law.mutant("not_shifted") else begin
+        if not law.mutant("elsewhere"):
+            law.require(cut.begin(a) >= begin, "it begins in the part before")
+            law.require(cut.end(a) <= end, "it ends in the part behind")
+
+        def moved(at: Fn) -> Fn:
+            return Fn(r, lambda k: choose(eq(k, a), at(k) - shift, at(k)))
+
+        taken = Slice(part, begin=moved(cut.begin), end=moved(cut.end), step=cut.step)
+        law.rewrite(cut.of(joined), taken)
+
+    ends = dict(begin=(0, 4 * place), end=(2, 4 + 5 * place), step=(1, 1))
+    taken = f"x{place}" if whole else f"Slice(x{place})"
+    return rule(
+        "slices",
+        name=name,
+        statement=f"Slice(Concat(x0, x1)) = {taken}",
+        samples=[dict(x0=[2, 4], x1=[2, 5], a=1, **ends)],
+    )(build)
+
+
 @rule("slices", samples=[dict(x=[2, 3], a=1, sizes=(3,))])
 def split_single(law: Law) -> None:
     """Split(x) into one part = x"""
@@ -221,6 +258,10 @@ RULES: list[Rule] = [
     concat_of_split_2,
     split_of_concat_2,
     split_single,
+    _slice_of_concat("slice_of_first", 0, False),
+    _slice_of_concat("slice_of_second", 1, False),
+    _slice_of_concat("first_of_concat", 0, True),
+    _slice_of_concat("second_of_concat", 1, True),
     _slices_to_split("slices_to_split_2", 2),
     _slices_to_split("slices_to_split_3", 3),
     _slices_to_split("slices_to_split_4", 4),

@@ -585,7 +585,7 @@ def test_what_is_written_everywhere_is_what_is_written(
     text = WRITTEN.replace("FIRST", first).replace("<HOW>", how and f"<{how}>")
     proto = parse(text)
     model = load(proto).model.clone()
-    simplify(model, rules=())
+    simplify(model)
     assert ("ScatterND" in ops(model)) != goes
     if goes:
         feed = {n: RNG.standard_normal((3, 4)).astype(np.float32) for n in ("x", "new")}

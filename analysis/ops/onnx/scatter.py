@@ -35,9 +35,11 @@ def _slices(n: NodeView) -> list[tuple[int, int, int]] | None:
 
     So TorchScript writes `x[:, 3:5] = y`; `x[:, :] = y`, too, of which none is left.
     """
-    places = n.const(1)
+    places, dims = n.const(1), n.dims(0)
     if places is None or not places.size or places.shape[-1] != places.ndim - 1:
         return None
+    if all(isinstance(size, int) for size in dims):
+        places = np.where(places < 0, places + dims[: places.shape[-1]], places)
     lead, first = places.shape[:-1], places[(0,) * (places.ndim - 1)]
     steps = np.moveaxis(np.indices(lead), 0, -1)
     if (first < 0).any() or not np.array_equal(places, steps + first):
@@ -45,7 +47,7 @@ def _slices(n: NodeView) -> list[tuple[int, int, int]] | None:
     return [
         (axis, int(start), int(start) + size)
         for axis, (start, size) in enumerate(zip(first, lead, strict=True))
-        if (start, size) != (0, n.dims(0)[axis])
+        if (start, size) != (0, dims[axis])
     ]
 
 

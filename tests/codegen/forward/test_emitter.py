@@ -370,3 +370,11 @@ def test_places_that_are_slices_are_written_as_such(
     text = emitted(g.model(z=g("Neg", g("ScatterND", "x", places, "y")))).text
     assert text.count("slice_scatter") == slices
     assert "places" not in text and "index_put" not in text
+
+
+def test_a_place_from_the_end_is_written_as_a_slice(emitted: Emit) -> None:
+    """As TorchScript writes `x[:, -1:] = y`."""
+    g = Graph(x=[2, 3], y=[2, 1])
+    places = g.weight("places", value=np.array([[[0, -1]], [[1, -1]]]))
+    text = emitted(g.model(z=g("Neg", g("ScatterND", "x", places, "y")))).text
+    assert "x.slice_scatter(y, dim=1, start=2, end=3)" in text

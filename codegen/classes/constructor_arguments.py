@@ -150,7 +150,9 @@ def _varying(rows: Sequence[list[Any]], labels: list[str]) -> list[_Group]:
     for i in (*varied, *_known_by_some(columns, labels)):
         column, meaning = columns[i], _meaning(labels[i])
         for group in groups:
-            if group.meaning == meaning and all(map(_agree, column, group.values)):
+            pairs = zip(column, group.values, strict=True)
+            agree = all(a is ANY or b is ANY or bool(a == b) for a, b in pairs)
+            if group.meaning == meaning and agree:
                 group.columns.append(i)
                 group.values = [
                     b if a is ANY else a
@@ -196,10 +198,6 @@ def _meaning(label: str) -> str:
 def plain_size(label: str) -> str:
     """size2 of a class inside is a size of the one around it, and so of widths."""
     return re.sub(_COUNTED, r"\1", label)
-
-
-def _agree(a: Any, b: Any) -> bool:
-    return a is ANY or b is ANY or bool(a == b)
 
 
 def _name(labels: list[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -235,7 +236,7 @@ def _root_arguments(
     taken: list[str] = []
     for value in root.inputs:
         word = value.name or "x"
-        if word.startswith(("onnx::", "input.")):
+        if re.fullmatch(r"onnx::.*|input\.\d+", word):
             word = next((letter for letter in GENERIC if letter not in taken), "x")
         name = unused(variable(word), {*taken, *reserved, *families})
         taken.append(nested.get(value, name))

@@ -33,6 +33,7 @@ _TYPES = {
     **dict.fromkeys("Shape Size ArgMax ArgMin NonZero".split(), ir.DataType.INT64),
 }
 
+_AXIS_OF_RESULT = ("OneHot", "ConcatFromSequence")  # that has an axis more
 _UNREAD = object()
 
 # Constants of up to so many elements are told apart by their elements alone.
@@ -274,16 +275,14 @@ def _attributes_of(draft: Draft) -> list[ir.Attr]:
         # onnx_ir takes long to see that a list is one.
         (
             ir.AttrInt64s(name, value)
-            if isinstance(value, list | tuple) and value and all(map(_is_int, value))
+            if isinstance(value, list | tuple)
+            and value
+            and {*map(type, value)} == {int}
             else ir.convenience.convert_attribute(name, value)
         )
         for name, value in draft.attributes.items()
         if value is not None
     ]
-
-
-def _is_int(x: object) -> bool:
-    return isinstance(x, int)
 
 
 def _is_number(value: ir.Value) -> bool:
@@ -352,7 +351,8 @@ def _attributes(node: ir.Node) -> Hashable:
             shape = tuple(tensor.shape.numpy())
             values[name] = (tensor.dtype, shape, tensor.tobytes())
     axis, first = values.get("axis"), [x and x.shape for x in node.inputs[:1]]
-    if isinstance(axis, int) and axis < 0 and any(first) and node.op_type != "OneHot":
+    counts = any(first) and node.op_type not in _AXIS_OF_RESULT
+    if isinstance(axis, int) and axis < 0 and counts:
         values["axis"] = axis + len(first[0] or ())
     return _plain(values)
 

@@ -143,11 +143,8 @@ def _digest(array: np.ndarray, count: int) -> bytes:
 
 
 def _same_bits(a: ir.Value, b: ir.Value) -> bool:
-    assert a.const_value is not None and b.const_value is not None
-    left, right = map(_bytes, (a.const_value, b.const_value))
+    stored = [x.const_value for x in (a, b) if x.const_value is not None]
+    pair = (np.ascontiguousarray(glance(tensor)) for tensor in stored)
+    left, right = (array.reshape(-1).view(np.uint8) for array in pair)
     starts = range(0, left.size, _PIECE)
     return all(np.array_equal(left[i:][:_PIECE], right[i:][:_PIECE]) for i in starts)
-
-
-def _bytes(tensor: ir.TensorProtocol) -> np.ndarray:
-    return np.ascontiguousarray(glance(tensor)).reshape(-1).view(np.uint8)

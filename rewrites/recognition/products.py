@@ -89,7 +89,7 @@ def _product(
 def _spread(node: ir.Node, facts: Facts) -> Product | None:
     """A sum over an axis of products of tensors, each with new axes for the other's."""
     product = None if node.inputs[0] is None else node.inputs[0].producer()
-    if product is None or product.op_type != "Mul" or product.graph is not node.graph:
+    if product is None or (product.op_type, product.domain) != ("Mul", ""):
         return None
     nodes = [product]
     values: list[ir.Value] = []
@@ -100,7 +100,7 @@ def _spread(node: ir.Node, facts: Facts) -> Product | None:
         summed = reading(node, facts).parameters
         for x in filter(None, product.inputs):
             seen, new = x.producer(), frozenset[int]()
-            if seen is not None and seen.op_type == "Unsqueeze":
+            if seen and (seen.op_type, seen.domain) == ("Unsqueeze", ""):
                 x, new = seen.inputs[0] or x, reading(seen, facts).parameters["axes"]
                 nodes.append(seen)
             dims = facts.dims(x) or ()
@@ -114,7 +114,8 @@ def _spread(node: ir.Node, facts: Facts) -> Product | None:
         return None
     result = "".join(c for k, c in enumerate(letters) if k not in summed["axes"])
     found = _product(node, values, (terms[0], terms[1], result))
-    if found is None or summed["keepdims"]:
+    here = all(inner.graph is node.graph for inner in nodes)
+    if found is None or summed["keepdims"] or not here:
         return None
     return replace(found, within=tuple(nodes))
 

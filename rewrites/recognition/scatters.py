@@ -25,7 +25,7 @@ _END = 2**63 - 1
 
 def scatter_of_places(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
     """ScatterND whose places are counted along each axis."""
-    facts, (x, places, y) = around.facts, node.inputs[:3]
+    facts, (x, places, y, *_) = around.facts, (*node.inputs, None, None, None)
     combined = node.attributes.get_string("reduction", "none") != "none"
     if x is None or places is None or y is None or combined or node.domain:
         return

@@ -690,3 +690,10 @@ def test_heads_that_are_seen_otherwise_afterwards() -> None:
         ReferenceEvaluator(m).run(None, feeds)[0] for m in (model, ir.to_proto(found))
     )
     np.testing.assert_allclose(left, right, rtol=1e-4, atol=1e-5)
+
+
+def test_operators_of_others_mean_nothing_by_their_names() -> None:
+    model = onnx.parser.parse_model("""<ir_version: 10,
+        opset_import: ["": 23, "own": 1]> g (float[2,4] x) => (float[2,4] y)
+        <int64[1, 1] at = {0}> { y = own.ScatterND(x, at) }""")
+    assert rewritten(model)[1] == ["ScatterND"]

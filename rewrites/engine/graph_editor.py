@@ -275,9 +275,7 @@ def _attributes_of(draft: Draft) -> list[ir.Attr]:
         # onnx_ir takes long to see that a list is one.
         (
             ir.AttrInt64s(name, value)
-            if isinstance(value, list | tuple)
-            and value
-            and {*map(type, value)} == {int}
+            if isinstance(value, list | tuple) and {*map(type, value)} == {int}
             else ir.convenience.convert_attribute(name, value)
         )
         for name, value in draft.attributes.items()

@@ -101,9 +101,7 @@ def _repeated(
 ) -> tuple[ir.Value, tuple[ir.Node, ...]] | None:
     """What is copied [b, h, t, d] -> [b, h, g, t, d] -> [b, h g, t, d], and by what."""
     last = producer_of(value, root, "Reshape")
-    copies = (
-        None if last is None else producer_of(last.inputs[0], root, "Expand", "Tile")
-    )
+    copies = producer_of(last.inputs[0] if last else None, root, "Expand", "Tile")
     apart = None if copies is None else copies.inputs[0]
     first = producer_of(apart, root, "Unsqueeze", "Reshape")
     base = None if first is None else first.inputs[0]

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -118,8 +119,7 @@ class Rows(Operators):
         return found
 
     def constant(self, value: Constant) -> Quotient:
-        """A constant that is the same for every row, a number for each channel, or any
-        other."""
+        """A constant that is one for all rows, a number per channel, or any other."""
         dims = value.dims
         rank = len(self.dims)
         if dims is None or len(dims) > rank:
@@ -133,6 +133,12 @@ class Rows(Operators):
         atom = self.algebra.atom("constant" if filled == row else "other", value)
         self.constants[atom] = value
         return self.algebra.single(atom)
+
+    def div(self, a: Quotient, b: Quotient) -> Quotient:
+        """Not by a constant of several elements, of which one may be 0."""
+        if not self.constants.keys().isdisjoint(k for m in b.above for k, _ in m):
+            raise Beyond("a constant divides")
+        return super().div(a, b)
 
     def less(self, a: Quotient, b: Quotient) -> tuple[Quotient, Quotient]:
         """A condition that no row decides: its two sides."""
@@ -326,7 +332,10 @@ def _proved(
         for candidate in (_sum,) if by_row else _OF_ELEMENTS:
             row = candidate(rows, found)
             if row is not None:
-                return row
+                sums = chain.from_iterable(filter(None, (*row.operands, *row.behind)))
+                kept = {constant for factors, _ in sums for constant in factors}
+                # One that falls out may be infinite, or NaN, or drown the others.
+                return row if kept.issuperset(rows.constants.values()) else None
     except (Beyond, ArithmeticError):
         return None
     return None

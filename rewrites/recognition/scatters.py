@@ -20,8 +20,6 @@ STATEMENT = (
     " the others, Concat(x[:a], y, x[b:])"
 )
 
-_END = 2**63 - 1
-
 
 def scatter_of_places(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
     """ScatterND whose places are counted along each axis."""
@@ -44,7 +42,7 @@ def scatter_of_places(node: ir.Node, around: Neighbourhoods) -> Iterator[Recogni
             return  # the latter is written as a slice_scatter
         start += whole if start < 0 and isinstance(whole, int) else 0
         given: list[Input] = [y]
-        behind = (start + size, _END) if start + size not in (0, whole) else (0, 0)
+        behind = (start + size, 2**63 - 1) if start + size not in (0, whole) else (0, 0)
         for place, ends in ((0, (0, start)), (2, behind)):
             if ends != (0, 0):
                 cut = Draft("Slice", [x, *(ints([n]) for n in (*ends, axis))])

@@ -34,6 +34,7 @@ CONSTANTS = {
     "zeros": np.zeros(2, np.float32),
     "s": np.array([0.5, 2, 3, -1], np.float32),
     "s1": np.array([0.5, 2, 3, -1], np.float32).reshape(4, 1, 1),
+    "holed": np.array([0.5, 0, np.inf, np.nan], np.float32).reshape(4, 1, 1),
     "s2": np.array([0.5, 2, 3, -1], np.float32).reshape(1, 2, 2, 1, 1),
     "b1": np.array([1, 2, 0.3, -1], np.float32).reshape(1, 4, 1, 1),
     "b3": np.array([1, 2, 0.3, -1], np.float32).reshape(4, 1),
@@ -252,6 +253,18 @@ def test_a_scale_among_the_statistics_stands_behind_the_norm() -> None:
         k = Sub(t, u)  y = Reshape(k, whole)"""
     assert operators(nodes.format("f"), 2, 4, 3, 3) == ["GroupNormalization"]
     assert "Sqrt" in operators(nodes.format("i"), 2, 4, 3, 3)
+
+
+@pytest.mark.parametrize("vector", ["holed", "s1"])
+def test_a_constant_that_falls_out_may_have_been_0_or_no_number(vector: str) -> None:
+    """x g / g is NaN where g is 0, and x + g - g where that is infinite."""
+    norm = """m = ReduceMean(u, last)  c = Sub(u, m)  q = Mul(c, c)
+        v = ReduceMean(q, last)  w = Add(v, eps)  r = Sqrt(w)  y = Div(c, r)"""
+    scaled = f"t = Mul(x, {vector})  u = Div(t, {vector})  " + norm
+    assert "Mul" in operators(scaled, 2, 4, 3, 3)
+    shifted = f"""t = Add(x, {vector})  u = Sub(t, {vector})  e = Exp(u)
+        k = ReduceSum(e, last)  y = Div(e, k)"""
+    assert "Add" in operators(shifted, 2, 4, 3, 3)
 
 
 def test_a_sum_of_products_with_a_vector() -> None:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from ..language.operators import elementwise
-from ..language.pattern import Chain, Leaf, Term, Var, leaves
+from ..language.pattern import Chain, Leaf, Operator, Term, Var, leaves
 from ..language.rule import Law, Rule, rule
 from ..language.terms import Bool, Int, Real, eq, forall
 
@@ -104,19 +104,19 @@ def _side(text: str, names: list[str]) -> Side:
         match node:
             case _ if (found := known.get(ast.unparse(node))) is not None:
                 return found
-            case ast.Constant(None):
-                return None
-            case ast.Constant(int(value)):
-                return number(value)
+            case ast.Constant(int() | None as value):
+                return None if value is None else number(value)
             case ast.BinOp(a, sign, b) if type(sign) in _SIGNS:
                 return _SIGNS[type(sign)](term(a, known), term(b, known))
             case ast.UnaryOp(sign, a) if type(sign) in _SIGNS:
                 return _SIGNS[type(sign)](term(a, known))
-            case ast.Call(ast.Name("Sum"), given):
+            case ast.Call(ast.Name("Sum"), [_, _, *_] as given, []):
                 terms = tuple(term(each, known) for each in given)
                 return Chain(elementwise.Add, terms)
-            case ast.Call(ast.Name(head), given) if head in vars(elementwise):
-                return vars(elementwise)[head](*(term(each, known) for each in given))
+            case ast.Call(ast.Name(head), given, []):
+                operator = vars(elementwise).get(head)
+                if isinstance(operator, Operator):
+                    return operator(*(term(each, known) for each in given))
         raise ValueError(
             f"{ast.unparse(node)} in the statement {text!r} has no meaning"
         )

@@ -25,6 +25,7 @@ from .adapters.cleanup import give_texts
 from .certificate.graph_hash import digest
 from .certificate.proof_store import kernel_hash, unproved, verdict_of
 from .certificate.rule_file import RuleFile
+from .common_branches import share_branches
 from .engine.apply import Rewriter
 from .engine.history import Application
 from .engine.match import Matcher
@@ -103,7 +104,10 @@ def replay(
         rewriter = Rewriter(model, done.shapes, classes, level, sweep)
         here = [step for step in steps if step["sweep"] == sweep]
         compared += _sweep(rewriter, done, here, rules)
-        if not here and not rewriter.merged and sweep + 1 < certificate["sweeps"]:
+        shared = share_branches(model, done.shapes, level)
+        if not (
+            here or rewriter.merged or shared or sweep + 1 == certificate["sweeps"]
+        ):
             raise FairhandError(f"nothing was done in sweep {sweep}")
         done.sweeps += 1
         done.folded += fold_constants(model, level)

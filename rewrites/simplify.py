@@ -20,6 +20,7 @@ from ..analysis.shapes.requirements import Requirements, requirements
 from .adapters.cleanup import give_texts
 from .certificate.proof_store import proven
 from .certificate.rule_file import RuleFile
+from .common_branches import share_branches
 from .engine.apply import Rewriter
 from .engine.flop_search import SEARCH, Search
 from .engine.history import Application
@@ -117,7 +118,8 @@ def _simplified(
         unchanged = known is not None and done.folded == folded
         if unchanged and known == facts_known(model, done.shapes):
             break
-        if not _sweep(model, classes, done):
+        swept = _sweep(model, classes, done)
+        if not share_branches(model, done.shapes, level) and not swept:
             break
         folded, known = done.folded, facts_known(model, done.shapes)
         done.folded += fold_constants(model, level)

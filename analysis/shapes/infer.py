@@ -21,6 +21,7 @@ import sympy
 from ..errors import MALFORMED, FairhandError
 from ..graph.dims import (
     Dim,
+    Dims,
     invented,
     is_bulky,
     parse,
@@ -159,6 +160,7 @@ class _Walk:
         self.types: Mapping[ir.Value, onnx.TypeProto] = {}
         self._sizes: dict[str, Dim] = {}  # by the name that onnx hands on
         self._names: set[str] = set()  # taken by symbols
+        self._chosen: dict[tuple[ir.Value | None, Dims], Dim] = {}  # by condition
         self._doubtful: set[ir.Value] = set()  # onnx has a wrong number for these
         self._root: ir.Graph | None = None
         self.state_sizes: dict[ir.Graph, list[PartialDims | None]] = (
@@ -235,7 +237,7 @@ class _Walk:
             if node.op_type == "If" and not node.domain:
                 taken = self._taken(site, inside)
                 columns = range(len(node.outputs))
-                proposed = [self._either(i, taken, outside) for i in columns]
+                proposed = [self._either(site, i, taken, outside) for i in columns]
             trust = self._trust(node)
             for i, value in enumerate(node.outputs):
                 if value.name != "":
@@ -334,21 +336,30 @@ class _Walk:
         return [site.node.attributes[branch].as_graph()]
 
     def _either(
-        self, index: int, bodies: list[ir.Graph], outside: frozenset[sympy.Symbol]
+        self,
+        site: NodeFacts,
+        index: int,
+        bodies: list[ir.Graph],
+        outside: frozenset[sympy.Symbol],
     ) -> PartialDims | None:
-        """What the branches of an If agree on, in symbols that are known outside."""
-        first, *rest = (self.shapes.dims(body.outputs[index]) for body in bodies)
-        if first is None or any(d is None or len(d) != len(first) for d in rest):
+        """What the branches of an If agree on, in symbols that are known outside.
+
+        Where they don't, the size is one for all that choose between the same two.
+        """
+        rows = [self.shapes.dims(body.outputs[index]) for body in bodies]
+        if len({row and len(row) for row in rows}) > 1 or rows[0] is None:
             return None
-        return [
-            (
-                size
-                if all(d is not None and same(d[axis], size) for d in rest)
-                and (isinstance(size, int) or size.free_symbols <= outside)
-                else None
-            )
-            for axis, size in enumerate(first)
-        ]
+        found: list[Dim] = []
+        for axis, sizes in enumerate(zip(*(row or () for row in rows), strict=True)):
+            size, agree = sizes[0], all(same(d, sizes[0]) for d in sizes)
+            if not agree or not (isinstance(size, int) or size.free_symbols <= outside):
+                key = site.node.inputs[0], sizes
+                if key not in self._chosen:
+                    out = site.node.outputs[index]
+                    self._chosen[key] = invented(self._unused(out, axis))
+                size = self._chosen[key]
+            found.append(size)
+        return found
 
     def _elements(self, site: NodeFacts) -> None:
         outputs = site.node.outputs

@@ -21,6 +21,7 @@ from ..ir.identifiers import unused, variable
 from ..ir.naming import GENERIC, telling
 from ..ir.statement_tree import Line, Statement, parts, reads
 from .inlining import WIDTH, fitting
+from .roles import role
 
 if TYPE_CHECKING:
     from .writer import BodyWriter
@@ -32,7 +33,12 @@ def if_lines(w: BodyWriter, s: Statement) -> list[Line]:
     copies = [_copy(body) for body in s.bodies]
     live = w.live(s.after)
     dying = [v for v in reversed(list(w.names)) if v in s.before - s.after]
-    for target, expr in copies[0]:
+    made = [{t: x.expr for x in body for t in x.targets} for body in s.bodies]
+    for both in zip(*copies, strict=True):
+        target, expr = both[0]
+        for (_, given), inner in zip(both, made, strict=True):
+            whole = inner.get(given.value, given) if isinstance(given, Ref) else given
+            expr = expr if role(expr) else whole
         name = w.choose(target, Statement((target,), expr, False), dying, live)
         w.names[target] = name
         live.add(name)

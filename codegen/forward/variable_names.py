@@ -324,9 +324,11 @@ class Naming:
 
     def note_attention(self, statements: Iterable[Statement]) -> None:
         """What attention takes are q, k and v, before and after they change shape."""
-        statements = [s for s in statements if not s.kind]
+        whole = list(statements)
+        statements = [s for s in whole if not s.kind]
         made = {s.targets[0]: s for s in statements if len(s.targets) == 1}
         several = {t: s for s in statements if len(s.targets) > 1 for t in s.targets}
+        several |= {t: s for s in whole if s.kind == "copy" for t in s.targets}
         for statement in statements:
             if callee(statement.expr).endswith("attention"):
                 operands = statement.expr.operands[1:4]

@@ -155,6 +155,8 @@ class Rewriter:
 
     def _refusal(self, change: Change) -> str:
         """Why a change isn't made although both sides are equal; '' if it may be."""
+        if len({_producer(root).graph for root in change.roots}) > 1:
+            return "no node can be read in both of the graphs"
         there = self.graft.existing_of(change.drafts, _producer(change.roots[0]))
         unchanged = 0
         for root, result in zip(change.roots, change.results, strict=True):

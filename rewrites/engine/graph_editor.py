@@ -72,7 +72,7 @@ class GraphEditor:
         """An earlier node that computes the same, if any; else `node` is noted."""
         attributes = self._attributes.get(node, _UNREAD)
         if attributes is _UNREAD:
-            attributes = self._attributes[node] = _attributes(node)
+            attributes = self._attributes[node] = attributes_key(node)
         if attributes is None or node.op_type in RANDOM or node.graph is None:
             return None
         inputs = self._operands(node)
@@ -327,7 +327,7 @@ def _defaults(op: str, domain: str) -> dict[str, Any]:
     }
 
 
-def _attributes(node: ir.Node) -> Hashable:
+def attributes_key(node: ir.Node) -> Hashable:
     """Those that a node has or means, an axis of its operand's counted from the front;
     None if any can't be compared."""
     values = {**_defaults(node.op_type, node.domain)}

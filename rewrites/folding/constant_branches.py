@@ -5,10 +5,14 @@ One whose branches are the constants True and False is its condition, or denies 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx_ir as ir
 
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.graph.traversal import all_nodes
+
+BRANCHES = "then_branch", "else_branch"
 
 
 def take_branches(model: ir.Model) -> int:
@@ -37,8 +41,7 @@ def take(node: ir.Node, truth: bool) -> None:
     """Put the nodes of one branch, the first if `truth`, in the place of an If."""
     graph = node.graph
     assert graph is not None
-    taken = "then_branch" if truth else "else_branch"
-    branch = node.attributes[taken].as_graph()
+    branch = node.attributes[BRANCHES[not truth]].as_graph()
     results = list(branch.outputs)
     branch.outputs.clear()
     for name, value in list(branch.initializers.items()):
@@ -47,6 +50,14 @@ def take(node: ir.Node, truth: bool) -> None:
     nodes = list(branch)
     branch.remove(nodes)
     graph.insert_before(node, nodes)
+    replace_results(node, results)
+    graph.remove(node, safe=True)
+
+
+def replace_results(node: ir.Node, results: Sequence[ir.Value]) -> None:
+    """Give what reads an If's results, or returns them, others in their place."""
+    graph = node.graph
+    assert graph is not None
     for out, result in zip(node.outputs, results, strict=True):
         if out.is_graph_output() and not _can_be_output(result, graph):
             same = ir.node("Identity", [result], name=f"{node.name}_{out.name}")
@@ -58,7 +69,6 @@ def take(node: ir.Node, truth: bool) -> None:
         if was_output:
             out.name = f"{name}_decided"
             result.name = name
-    graph.remove(node, safe=True)
 
 
 def _can_be_output(value: ir.Value, graph: ir.Graph | ir.Function) -> bool:
@@ -75,7 +85,7 @@ def take_truths(model: ir.Model, shapes: ShapeFacts) -> None:
         condition = node.inputs[0]
         if condition is None or shapes.rank(condition) != 0:
             continue
-        for name in ("then_branch", "else_branch"):
+        for name in BRANCHES:
             del node.attributes[name]
         node.op_type = "Identity" if then else "Not"
         node.outputs[0].type = ir.TensorType(ir.DataType.BOOL)

@@ -311,7 +311,15 @@ class _Branches:
                 value = choice.values[i]
                 if pair := self._maker(value):
                     value = pair[0].outputs[value.index() or 0]
-                if value.producer() not in choice.needs or value in side.outputs:
+                tensor = value.const_value
+                if (
+                    tensor is not None and tensor.size == 0
+                ):  # no weight: each has its own
+                    value = ir.Value(
+                        name=value.name, type=value.type, const_value=tensor
+                    )
+                    side.register_initializer(value)
+                elif value.producer() not in choice.needs or value in side.outputs:
                     side.append(ir.node("Identity", [value]))
                     (same,) = side[-1].outputs
                     same.name, same.type, same.shape = (

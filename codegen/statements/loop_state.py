@@ -114,12 +114,21 @@ def _fresh(value: ir.Value, spelled: Expr) -> Expr:
 
 
 def number(p: BlockBuilder, value: ir.Value, asked: bool = False) -> Expr:
-    """A value that is handed on; a constant number is written out.
+    """A value that is handed on; a constant number, or no number, is written out.
 
     A truth that is only `asked` for by `if` and `while` is Python's own.
     """
     const = value.const_value
-    if const is None or const.shape.rank() or const.dtype not in TORCH_DTYPES:
+    if const is None or const.dtype not in TORCH_DTYPES:
+        return Ref(value)
+    if const.size == 0:
+        kind = (
+            {}
+            if const.dtype == ir.DataType.FLOAT
+            else {"dtype": p.t.dtype(const.dtype)}
+        )
+        return p.t.empty(tuple(const.shape.numpy()), **kind, device=p.t.device)
+    if const.shape.rank():
         return Ref(value)
     if const.dtype == ir.DataType.BOOL and asked:
         return spell(bool(const.numpy()))

@@ -31,6 +31,7 @@ from ...analysis.spelling.expr import (
 )
 from ..ir.annotations import annotation, device_argument
 from ..ir.assignment import Assignment, LayerRef
+from ..ir.control_flow import Block
 from ..ir.module_call import ModuleCall
 from ..ir.size_expr import dim_expr
 
@@ -180,9 +181,18 @@ def _together(
 
 
 def _sources(call: ModuleCall, shapes: ShapeFacts) -> dict[Dim, tuple[ir.Value, int]]:
-    """Which argument and axis to read each size off; the first argument wins."""
+    """Which argument and axis to read each size off; the first argument wins, but one
+    that a branch alone reads: a first call has no cache but may be given an empty one.
+    """
     found: dict[Dim, tuple[ir.Value, int]] = {}
-    for value in call.inputs:
+    blocks = [item for item in call.items if isinstance(item, Block)]
+    asked = {value for block in blocks for value in block.reads()}
+    for item in call.items:
+        if isinstance(item, ModuleCall):
+            asked.difference_update(item.inputs)
+        elif not isinstance(item, Block):
+            asked.difference_update(item.reads())
+    for value in sorted(call.inputs, key=lambda value: value in asked):
         for axis, dim in enumerate(shapes.dims(value) or ()):
             if not isinstance(dim, int):
                 found.setdefault(dim, (value, axis))

@@ -93,11 +93,46 @@ def test_layers_of_both_branches_stand_around_what_differs() -> None:
 
 
 def test_the_branches_are_one_network_to_the_reader(tmp_path: Path) -> None:
-    compile(CACHED, tmp_path / "package", verify=False)
-    text = (tmp_path / "package/model.py").read_text("utf-8")
-    forward = text.partition("    def forward")[2].partition("\n\n\n")[0]
+    forward = (
+        emitted(CACHED, tmp_path).partition("    def forward")[2].partition("\n\n\n")[0]
+    )
     assert "        if c:\n" in forward and "else:" not in forward
     assert forward.count("self.") == 4
+
+
+def emitted(proto: onnx.ModelProto, tmp_path: Path) -> str:
+    compile(proto, tmp_path / "package")
+    return (tmp_path / "package/model.py").read_text("utf-8")
+
+
+def test_a_constant_without_elements_is_no_weight(tmp_path: Path) -> None:
+    """As the caches that optimum's second graph doesn't fill."""
+    one = "b () => (float[n, 4] r, float[k, 4] s) { r = Relu (x) s = Identity (w0) }"
+    two = "b () => (float[n, 4] r, float[k, 4] s) { r = Neg (x) s = Tanh (past) }"
+    proto = model(one, two, "float[n, 4] y, float[k, 4] z")
+    empty = np.zeros((0, 4), np.float32)
+    proto.graph.initializer.append(numpy_helper.from_array(empty, "m.w0"))
+    for attribute in proto.graph.node[0].attribute:
+        for node in attribute.g.node:
+            node.input[0] = node.input[0].replace("w0", "m.w0")
+    text = emitted(proto, tmp_path)
+    assert "z = torch.empty((0, 4), device=x.device)" in text
+    assert "nn.Parameter" not in text
+
+
+def test_sizes_are_read_off_what_every_call_is_given(tmp_path: Path) -> None:
+    """A first call may be given an empty cache, which its branch doesn't read."""
+    proto = onnx.parser.parse_model(
+        f"""{HEADER}g (float[n, 4] past, float[n, 4] x, bool c)
+            => (float[n, 4] y, int64[n] z, float[n, 4] a) {{
+        y = If (c) <then_branch = b () => (float[n, 4] r) {{ r = Relu (past) }},
+            else_branch = b () => (float[n, 4] s) {{ s = Neg (x) }}>
+        a = Tanh (x)
+        size = Shape <start = 0, end = 1> (past)
+        z = ConstantOfShape <value = int64[1] {{7}}> (size)
+        }}"""
+    )
+    assert "torch.full((x.shape[0],), 7" in emitted(proto, tmp_path)
 
 
 def test_sizes_chosen_between_are_one_size() -> None:

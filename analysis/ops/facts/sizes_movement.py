@@ -157,7 +157,9 @@ def _slice_length(size: Dim, start: Dim, end: Dim, step: int) -> Dim | None:
     first, stop = _clamped(size, start), _clamped(size, end)
     if stop is None:
         return None
-    if stop == size and at_least(-1, start):
+    if stop == size and size == simplify(-start):
+        length = size  # of an axis without elements, too
+    elif stop == size and at_least(-1, start):
         length = minimum(simplify(-start), size)
     elif stop == size and at_least(start, 0):
         length = maximum(simplify(size - start), 0)

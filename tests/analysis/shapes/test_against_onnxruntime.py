@@ -83,6 +83,8 @@ DIMS = [
         f"y = Slice(c, p, [{END}], [1])", "[b, 1, 4]"),
     Row(ROW + ", float[1, 512] z", "n = Shape<start=1>(x); c = Slice(z, [0], n, [1]);"
         "y = Add(c, x)", "[b, s]"),
+    Row(X, f"n = Shape<start=1, end=2>(x); p = Neg(n); y = Slice(x, p, [{END}], [1])",
+        "[b, s, 768]"),
     # indexing
     Row(ROW + ", int64[s, 4] i", "y = Gather<axis=0>(x, i)", "[s, 4, s]"),
     Row(X + ", int64[b, 1] i", "y = GatherND(x, i)", "[b, s, 768]"),

@@ -88,6 +88,7 @@ class FloatTypes:
                 if not _follows(node, i):
                     continue
                 self._like[node, i] = like
+                self._settled.discard(node)  # by this operand's type
                 producer = value.producer()
                 alone = len(value.uses()) == 1 and not value.is_graph_output()
                 if producer is not None and producer.op_type == "Cast" and alone:

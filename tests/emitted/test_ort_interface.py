@@ -333,12 +333,46 @@ def test_refuses_the_providers_that_onnxruntime_refuses(
         assert one.get_providers() == CPU and not one._enable_fallback
 
 
+def two_arguments(kind: type[Exception]) -> Exception:
+    """Of a class that isn't made of a text alone, as some of PyTorch's."""
+
+    class Special(kind):  # type: ignore[misc,valid-type]
+        def __init__(self, one: str, two: str):
+            super().__init__(one + two)
+
+    return Special("one", "two")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.linalg.LinAlgError("singular"),
+        torch.OutOfMemoryError("full"),
+        two_arguments(IndexError),
+        ZeroDivisionError("by zero"),
+    ],
+)
+def test_what_a_network_raises_is_caught_as_onnxruntimes(
+    session: Any, error: Exception
+) -> None:
+    def raises(*feeds: Any) -> Any:
+        raise error
+
+    session.network = raises
+    theirs = InvalidArgument if isinstance(error, IndexError) else Fail
+    with pytest.raises(theirs, match=f"{error}; inputs are of shapes") as raised:
+        session.run(None, FEED)
+    assert raised.value.__cause__ is error
+
+
 def test_providers(package: Any, session: Any, wanted: np.ndarray) -> None:
     assert session.get_providers() == CPU
     assert session.get_provider_options() == {CPU[0]: {}}
-    with pytest.warns(UserWarning, match="DmlExecutionProvider"):
-        other = package.Session(MODEL, providers=["DmlExecutionProvider", *CPU])
-    assert other.get_providers() == CPU
+    for name in ("DmlExecutionProvider", "NoSuchProvider"):
+        for make in (ort.InferenceSession, package.Session):
+            with pytest.warns(UserWarning, match=f"{name}' is not in available"):
+                other = make(MODEL, providers=[name, *CPU])
+            assert other.get_providers() == CPU
     other.set_providers([(CPU[0], {"use_arena": 1})])
     assert other.get_provider_options() == {CPU[0]: {"use_arena": "1"}}
     close(other.run(None, FEED)[0], wanted)

@@ -266,6 +266,7 @@ def _implicit(inputs: str) -> str:
     cut=cuts.einsum,
     shape=sizes_windows.einsum,
     flops=flop_counts.einsum,
+    onnx_errs=True,
 )
 def _einsum(t: Any, n: NodeView, *operands: Any) -> Any:
     equation = "".join(n.attr("equation", "").split())

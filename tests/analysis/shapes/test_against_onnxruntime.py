@@ -105,6 +105,8 @@ DIMS = [
     Row("float[7, b] x, float[s, 7] z", "y = Gemm<transA=1, transB=1>(x, z)", "[b, s]"),
     Row(X + ", float[b, 9, 768] z", 'y = Einsum<equation="bsd,btd->bst">(x, z)',
         "[b, s, 9]"),
+    Row("float[1, 2] x, float[3, 4] z", 'y = Einsum<equation="is,ik->isk">(x, z)',
+        "[3, 2, 4]"),
     # windows
     Row(FILTER, "y = Conv<pads=[1,1,1,1], strides=[2,2]>(x, k)",
         "[b, 8, floor(h/2 + 1/2), floor(w/2 + 1/2)]"),

@@ -68,6 +68,8 @@ cases(
     case([3, 4], equation="ba"),
     case([3, 4], equation="aB->Ba"),
     case([2, 5, 3], [5, 2, 3], [3], equation="abc,bac,c->b"),
+    case([3, 1], [2, 4], equation="ij,jk->ik"),
+    case([1, 2], [3, 4], equation="ij,ik->ijk"),
     case(
         np.arange(6).reshape(2, 3),
         np.arange(12).reshape(3, 4),

@@ -24,8 +24,8 @@ EXPERIMENTAL = (
     *("Affine", "Crop", "DynamicSlice", "ImageScaler"),
     *("ParametricSoftplus", "Scale", "ScaledTanh"),
 )
-# One that it had there before opset 17 brought it; its optimiser writes it in any.
-EARLY = "LayerNormalization"
+# Those that it has there before ONNX: its optimiser writes the first in any opset.
+EARLY = ("LayerNormalization", "MeanVarianceNormalization", "ThresholdedRelu")
 
 Size = int | str | None  # a number, a name, or unknown
 
@@ -114,7 +114,7 @@ def _part(n: InferenceSite) -> None:
     n.give(0, n.element(0), dims and [None] * len(dims))
 
 
-@type_rule(EARLY, UNLISTED)
+@type_rule(*EARLY, UNLISTED)
 def normalization(n: InferenceSite) -> None:
     """A tensor like the first, its mean and deviation, and what was normalised."""
     dims = n.dims(0)

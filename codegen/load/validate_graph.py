@@ -292,7 +292,7 @@ class _Scope:
         except onnx.checker.ValidationError as error:
             # GroupNormalization-18 is deprecated, but it is what exporters wrote.
             covered = any(a.op == key[1] and (opset or 0) <= a.until for a in ADAPTERS)
-            known = "is deprecated" in str(error) or key[1] == EARLY
+            known = "is deprecated" in str(error) or key[1] in EARLY
             if not key[0] and covered and known:
                 return
             spelled = f"{where}, opset {opset}" if opset else where

@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from ...analysis.ops.type_rules import EARLY
 from .opset_adapters import AdapterSite, adapter, extension
 
 OLD = "consumed_inputs"  # said once which inputs may be overwritten; it changes nothing
@@ -101,6 +100,19 @@ def _dynamic_slice(site: AdapterSite) -> None:
     site.become("Slice", site.inputs)
 
 
-@adapter(EARLY, until=16)
-def early_layer_normalization(site: AdapterSite) -> None:
-    """What ONNX Runtime calls so means what ONNX has called so since opset 17."""
+@adapter("LayerNormalization", until=16)
+@adapter("ThresholdedRelu", until=9)
+def as_later(site: AdapterSite) -> None:
+    """What ONNX Runtime calls so means what ONNX has called so since."""
+
+
+@adapter("MeanVarianceNormalization", until=8, types=True)
+def early_mean_variance(site: AdapterSite) -> None:
+    """Over all channels or within each; the deviation may stay as it is."""
+    axes = [0, 1, 2, 3] if site.take_int("across_channels", 0) else [0, 2, 3]
+    if site.take_int("normalize_variance", 1):
+        site.set("axes", axes)
+        return
+    over = site.ints("axes", [axis for axis in axes if axis < site.rank(site.data)])
+    mean = site.before("ReduceMean", [site.data, over], "mean")
+    site.become("Sub", [site.data, mean])

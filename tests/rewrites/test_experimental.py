@@ -37,6 +37,22 @@ CASES: dict[str, Case] = {
         "x[:, :, 2:, 1:4]",
     ),
     "DynamicSlice": ({}, {"x": X, **BOUNDS}, "x[s[0] : e[0], s[1] : e[1]]"),
+    "MeanVarianceNormalization": (
+        {},
+        {"x": X},
+        "dim=(0, 2, 3), keepdim=True, correction=0",
+    ),
+    "MeanVarianceNormalization-across": (
+        {"across_channels": 1},
+        {"x": normal(1, 2, 2, 2, 3)},
+        "dim=(0, 1, 2, 3), keepdim=True, correction=0",
+    ),
+    "MeanVarianceNormalization-mean": (
+        {"normalize_variance": 0},
+        {"x": normal(2, 3, 4)},
+        "y = x - mean",
+    ),
+    "ThresholdedRelu": ({"alpha": 0.5}, {"x": X}, "torch.where(x > 0.5, x, 0)"),
     "DynamicSlice-axes": (
         {},
         {"x": X, **BOUNDS, "a": np.array([-1, 2], np.int32)},
@@ -55,7 +71,7 @@ def model(op: str, attrs: dict[str, Any], feeds: dict[str, Any]) -> onnx.ModelPr
     node = call(op, " ".join(feeds), domain="", **attrs)
     y = [onnx.ValueInfoProto(name="y")]
     graph = helper.make_graph([node], "early", inputs, y)
-    opset = [helper.make_opsetid("", 9)]
+    opset = [helper.make_opsetid("", 8)]
     return helper.make_model(graph, opset_imports=opset, ir_version=4)
 
 

@@ -188,7 +188,9 @@ def _within(site: AdapterSite, mask: ir.Value, total: ir.Value) -> ir.Value:
         ends = site.before("Reshape", [as_long, column], "ends")
         return site.before("Less", [keys, ends], "kept")
     if not (isinstance(batch, int) and size == 2 * batch):
-        raise site.unsupported("bounds of unknown form for a mask are not supported")
+        if isinstance(batch, int) and isinstance(size, int):
+            raise site.unsupported(f"a mask of {size} bounds is not supported")
+        as_long = _with_starts(site, as_long)
     ends, starts = site.parts("Split", [as_long], ("ends", "starts"), num_outputs=2)
     ends, starts = (
         site.before("Reshape", [x, column], f"{name}_column")
@@ -202,6 +204,16 @@ def _within(site: AdapterSite, mask: ir.Value, total: ir.Value) -> ir.Value:
         ],
         "kept",
     )
+
+
+def _with_starts(site: AdapterSite, bounds: ir.Value) -> ir.Value:
+    """The ends and starts of samples, where there may be ends alone: they start at 0."""
+    batch = site.before("Shape", [site.data], "samples", end=1)
+    none = site.ints("none", [0])
+    room = site.before("Concat", [none, batch], "room", axis=0)
+    longer = site.before("Pad", [bounds, room], "with_zeros")
+    both = site.before("Mul", [batch, site.ints("two", [2])], "both")
+    return site.before("Slice", [longer, none, both], "with_starts")
 
 
 def _sum(site: AdapterSite, masks: Sequence[ir.Value | None]) -> ir.Value | None:

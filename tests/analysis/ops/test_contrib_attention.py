@@ -57,6 +57,24 @@ def attention(
     return node, feeds, weights, outputs
 
 
+@pytest.mark.parametrize("size", ["ends", 2, 4])
+def test_ends_and_perhaps_starts(size: int | str, tmp_path: Path) -> None:
+    """Which of the two a mask of open size holds, it says when it is run."""
+    node, feeds, weights, _ = attention("x w b m", m=BOUNDS)
+    made = model([node], feeds, weights)
+    x, mask = (info.type.tensor_type.shape.dim for info in made.graph.input)
+    x[0].dim_param = "batch"
+    if isinstance(size, str):
+        mask[0].dim_param = size
+    else:
+        mask[0].dim_value = size
+    ours, theirs = emitted(made, tmp_path)[0], session(made)
+    for bounds in (BOUNDS, BOUNDS[:2]):
+        if size in ("ends", bounds.size):
+            fed = {"x": X, "m": bounds}
+            assert_close(ours.run(None, fed), theirs.run(None, fed))
+
+
 ROTARY = {
     "c": np.cos(np.arange(20)[:, None] / np.arange(1, 5)).astype(np.float32),
     "s": np.sin(np.arange(20)[:, None] / np.arange(1, 5)).astype(np.float32),

@@ -100,21 +100,45 @@ def softmax(site: AdapterSite) -> None:
 _POOL = "auto_pad ceil_mode count_include_pad kernel_shape pads strides"
 
 
-@extension("QLinearAveragePool", attrs=f"{_POOL} channels_last")
 @extension("QLinearGlobalAveragePool", attrs="channels_last")
-def _average_pool(site: AdapterSite) -> None:
-    op = site.node.op_type.removeprefix("QLinear")
+def _global_average_pool(site: AdapterSite) -> None:
+    """A sum of integers, which a factor brings to the scale of the result."""
     last, rank = site.take_int("channels_last", 0), site.rank(site.data)
+    axes = range(1, rank - 1) if last else range(2, rank)
+    unit = site.constant("unit", np.ones((), np.float32))
+    x = site.before("DequantizeLinear", [site.data, unit, site.input(2)], "x")
+    total = site.before("ReduceSum", [x, site.ints("axes", [*axes])], "sum")
+    sizes = site.before("Shape", [x], "sizes", start=axes[0], end=axes[-1] + 1)
+    count = site.before("ReduceProd", [sizes], "count", keepdims=0)
+    count = site.before("Cast", [count], "number", to=int(ir.DataType.FLOAT))
+    steps = site.before("Mul", [count, site.need(3)], "steps")
+    factor = site.before("Div", [site.need(1), steps], "factor")
+    y = site.before("Mul", [total, factor], "mean")
+    zero = site.input(4) or _no_shift(site)
+    site.become("QuantizeLinear", [y, unit, zero])
+
+
+@extension("QLinearAveragePool", attrs=f"{_POOL} channels_last")
+def _average_pool(site: AdapterSite) -> None:
+    last, rank = site.node.attributes.get_int("channels_last", 0), site.rank(site.data)
+    window = site.node.attributes.get_ints("kernel_shape", ())
+    padded = any(site.node.attributes.get_ints("pads", ()))
+    if not padded and site.data.shape is not None:
+        ends = (1, rank - 1) if last else (2, rank)
+        if [*site.data.shape[slice(*ends)]] == [*window]:  # all of it is one mean
+            _global_average_pool(site)
+            return
+    site.take("channels_last")
     x = _real(site, 0, "x")
     if last:
         perm = [0, rank - 1, *range(1, rank - 1)]
         x = site.before("Transpose", [x], "channels_first", perm=perm)
-    y = site.before(op, [x], "pool", **plain(site))
+    y = site.before("AveragePool", [x], "pool", **plain(site))
     if last:
         perm = [0, *range(2, rank), 1]
         y = site.before("Transpose", [y], "channels_last", perm=perm)
     zero = site.input(4)
-    if zero is None or op == "GlobalAveragePool":
+    if zero is None:
         _rounded(site, y, 3)
         return
     # This one rounds behind its zero point: of two equally near, the even result.

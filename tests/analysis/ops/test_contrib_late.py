@@ -154,6 +154,8 @@ def test_pads_that_are_an_input(attrs: dict[str, Any], tmp_path: Path) -> None:
 
 
 DRAWN = by_operator(map(known, CASES))
+# Of a row of one number, repeated, a norm leaves what rounding does.
+SIZES = {"QEmbedLayerNormalization": (2, 3, 5, 8)}
 
 
 @pytest.mark.parametrize("op", DRAWN)
@@ -164,7 +166,8 @@ def test_drawn_nodes_compute_the_same(op: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("op", DRAWN)
 def test_many_drawn_nodes_compute_the_same(op: str, tmp_path: Path) -> None:
-    assert compared(op, DRAWN[op], 200, tmp_path) >= 100
+    sizes = SIZES.get(op, (1, 2, 3, 5, 8))
+    assert compared(op, DRAWN[op], 200, tmp_path, sizes) >= 100
 
 
 def softmax(x: np.ndarray) -> np.ndarray:

@@ -151,18 +151,16 @@ def _defaults(op: OpDef) -> Mapping[str, Any]:
     if op.domain:
         return {"views": False, "traceable": False, "carries": ()}
     moves = op.mapping in (REORGANIZE, SHUFFLE)
+    shape = broadcast_together if op.mapping is ONE_TO_ONE else None
+    broadcasts = shape is not None and op.shape in (None, shape)
     return {
-        "shape": broadcast_together if op.mapping is ONE_TO_ONE else None,
-        "fits": fitting_sizes.together if op.mapping is ONE_TO_ONE else None,
+        "shape": shape,
+        "fits": fitting_sizes.together if broadcasts else None,
         "flops": 1 if op.mapping is ONE_TO_ONE else 0 if moves else None,
         "views": op.mapping is REORGANIZE,
         "traceable": op.mapping is not OPAQUE,
         "carries": (0,) if moves else (),
-        "cut": (
-            cuts.elementwise
-            if op.shape in (None, broadcast_together) and op.mapping is ONE_TO_ONE
-            else None
-        ),
+        "cut": cuts.elementwise if broadcasts else None,
     }
 
 

@@ -207,7 +207,7 @@ def _within(site: AdapterSite, mask: ir.Value, total: ir.Value) -> ir.Value:
 
 
 def _with_starts(site: AdapterSite, bounds: ir.Value) -> ir.Value:
-    """The ends and starts of samples, where there may be ends alone: they start at 0."""
+    """Ends and starts of samples, where there may be ends alone: they start at 0."""
     batch = site.before("Shape", [site.data], "samples", end=1)
     none = site.ints("none", [0])
     room = site.before("Concat", [none, batch], "room", axis=0)

@@ -416,3 +416,15 @@ def test_sizes_that_weights_and_zeros_tell(text: str, tmp_path: Path) -> None:
         info.type.tensor_type.ClearField("shape")
     package = fairhand.compile(made, tmp_path / "net", cache=False)
     assert package.report["verification"]["cases"]
+
+
+@pytest.mark.parametrize(
+    "node",
+    ["Slice(x, two, four, two)", "Pad(x, many)", "DequantizeLinear<axis = 1>(q, s)"],
+)
+def test_inputs_that_do_not_broadcast_bind_no_sizes(node: str) -> None:
+    text = "(float[n, 3, h, w] x, uint8[n, 3, h, w] q) => (float[a, b, c, d] y) "
+    numbers = {"two": [2, 3], "four": [40, 40], "many": [0] * 8, "s": (3,)}
+    given = {name: array for name, array in numbers.items() if name in node}
+    made = ir.from_proto(model(text + f"{{ y = {node} }}", given))
+    assert [sizes["w"] for sizes in dynamic_sizes(made)][:2] == [64, 96]

@@ -28,6 +28,7 @@ from ...analysis.lazy import lazy
 from ...analysis.ops.registry import DOMAIN, OPS
 from ...analysis.ops.type_rules import EARLY
 from ...rewrites.lowering import load
+from ...rewrites.adapters.opset_adapters import TARGET_OPSET
 from ...rewrites.normalise import ADAPTERS, EXTENSIONS
 from .tensor_storage import Payloads, shown
 from .validate_tensors import called, check_contents, held, nodes_of, subgraphs
@@ -72,7 +73,7 @@ def check(proto: ModelProto, payloads: Payloads) -> int:
     _Scope(versions, functions, proto.ir_version).check_graph(proto.graph, None)
     for function in functions.values():
         _check_function(function, functions, proto.ir_version)
-    return versions.get("", _NEWEST_OPSET)
+    return versions.get("", TARGET_OPSET)
 
 
 def _import_optional(proto: ModelProto) -> None:
@@ -389,7 +390,7 @@ def _versions_of(
                 f"version {entry.version}",
             )
         versions[domain] = entry.version
-    opset = versions.get("", _NEWEST_OPSET)
+    opset = versions.get("", TARGET_OPSET)
     if not _OLDEST_OPSET <= opset <= _NEWEST_OPSET:
         raise LoadError(
             f"opset {opset} is not known",

@@ -15,6 +15,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from support.handmade import BIG, RNG, external, floats, model, node, save, weight
 
+import fairhand
 from fairhand.codegen.load.partial_parse import SMALLEST_CUT, skim
 from fairhand.codegen.load.read_model import load
 from fairhand.codegen.verify.debug_dump import save_stage
@@ -290,3 +291,10 @@ def test_of_two_imports_of_a_domain_the_last_one_counts(
     assert got[0, 0, 0] == (0.25 if last.version == 11 else 0.5)
     loaded = load(made)
     assert loaded.opset == loaded.model.opset_imports[""] == last.version
+
+
+def test_a_model_object_without_an_opset_of_onnx_can_be_run(tmp_path: Path) -> None:
+    """As of a converter of trees: the one that it is given, ONNX Runtime has."""
+    text = "g (float[n, 2] x) => (float[n, 2] y) { y = ai.onnx.ml.Binarizer(x) }"
+    head = '<ir_version: 8, opset_import: ["ai.onnx.ml": 1]>'
+    fairhand.compile(onnx.parser.parse_model(head + text), tmp_path / "net")

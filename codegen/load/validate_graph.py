@@ -286,9 +286,11 @@ class _Scope:
                 raise LoadError(f"there is no type {attribute.i}", where)
         opset = self.versions.get(key[0])
         load(*key[:2])
-        if key[:2] in EXTENSIONS:  # no schema of ONNX's own; its spelling checks it
-            return
         try:
+            if key[:2] in EXTENSIONS:  # no schema of ONNX's own; its spelling checks it
+                for attribute in bare(node).attribute:
+                    onnx.checker.check_attribute(attribute, self.context)
+                return
             onnx.checker.check_node(bare(node), self.context)
         except onnx.checker.ValidationError as error:
             # GroupNormalization-18 is deprecated, but it is what exporters wrote.

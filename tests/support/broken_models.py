@@ -55,6 +55,14 @@ def loops_on_one_input(made: onnx.ModelProto) -> None:
     made.graph.node.append(node("Loop", "x x x", "i", body=body))
 
 
+def untyped(made: onnx.ModelProto) -> None:
+    """Of an operator that no schema of ONNX's own checks."""
+    call = node("QuickGelu", "x", "q", alpha=0.5)
+    call.domain = "com.microsoft"
+    call.attribute[0].ClearField("type")
+    made.graph.node.append(call)
+
+
 BROKEN: dict[str, tuple[Change, list[str]]] = {
     "2**40 elements": (
         dims(2**40),
@@ -143,6 +151,10 @@ BROKEN: dict[str, tuple[Change, list[str]]] = {
     "unknown attribute": (
         lambda m: m.graph.node[0].attribute.append(helper.make_attribute("q", 1)),
         ["Unrecognized attribute: q", "the_MatMul"],
+    ),
+    "attribute without a type": (
+        untyped,
+        ["is required but missing", "QuickGelu"],
     ),
     "a word that is no text": (
         lambda m: m.graph.node[0].attribute.append(

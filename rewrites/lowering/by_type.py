@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import onnx_ir as ir
 
+from ...analysis.errors import MALFORMED, malformed
 from ...analysis.graph.traversal import all_nodes
 from ...analysis.ops.registry import OWN
 from ..adapters.opset_adapters import TARGET_OPSET, AdapterSite
@@ -142,7 +143,10 @@ def lower(model: ir.Model, names: UniqueNames, infer: Callable[[], None]) -> Non
 
 def _replace(site: LoweringSite) -> None:
     node = site.node
-    made = LOWERINGS[node.domain, node.op_type](site)
+    try:
+        made = LOWERINGS[node.domain, node.op_type](site)
+    except MALFORMED as error:  # such as bytes that are no text
+        raise site.unsupported(malformed(error)) from None
     for old, new in zip(node.outputs, made, strict=False):
         if new.producer() is None or new.is_graph_output() or new.uses():
             new = site.before("Identity", [new], "copy")

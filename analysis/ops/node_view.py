@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -23,9 +23,14 @@ class NodeView:
     here is known when the module is written; run-time values are the operands.
     """
 
-    def __init__(self, node: ir.Node, shapes: ShapeFacts) -> None:
-        self.node = node
-        self.shapes = shapes
+    def __init__(
+        self,
+        node: ir.Node,
+        shapes: ShapeFacts,
+        needed: Container[ir.Value] | None = None,
+    ) -> None:
+        self.node, self.shapes = node, shapes
+        self._needed = needed  # outputs that layers don't do the work of; None: all
 
     # ---- attributes
 
@@ -143,7 +148,8 @@ class NodeView:
 
     def used(self, j: int) -> bool:
         """Whether output j is read by a node or returned by the graph."""
-        return any(map(is_used, self.node.outputs[j : j + 1]))
+        outputs, known = self.node.outputs[j : j + 1], self._needed
+        return any(is_used(x) and (known is None or x in known) for x in outputs)
 
     def out_dims(self) -> tuple[Dim, ...]:
         """The sizes of output 0. Raises Unsupported where its rank is unknown."""

@@ -160,7 +160,7 @@ class Spelling:
             if not any(node is refused for refused, _ in self.refused):
                 self.missing.append(node)
             return self.stand_in(node)
-        view = NodeView(node, self.shapes)
+        view = NodeView(node, self.shapes, needed)
         try:
             operands = self.operands(view, op)
             if strings is None and not op.takes(len(operands)):  # an own one's schema

@@ -49,34 +49,27 @@ class LoweringSite(AdapterSite):
 
     def floats(self, name: str) -> np.ndarray:
         """A list of floats; of length 0 if it is left out."""
-        found = self.node.attributes.get(name)
-        return np.array([] if found is None else found.as_floats(), np.float32)
+        return np.array(self.node.attributes.get_floats(name, ()), np.float32)
 
     def integers(self, name: str) -> np.ndarray:
         """An attribute of integers, empty if absent; shape [n]."""
-        found = self.node.attributes.get(name)
-        return np.array([] if found is None else found.as_ints(), np.int64)
+        return np.array(self.node.attributes.get_ints(name, ()), np.int64)
 
     def words(self, name: str) -> list[str]:
         """An attribute of strings; empty if absent."""
-        found = self.node.attributes.get(name)
-        return [] if found is None else list(found.as_strings())
+        return list(self.node.attributes.get_strings(name, ()))
 
     def text(self, name: str, default: str) -> str:
         """An attribute that is a string."""
-        found = self.node.attributes.get(name)
-        return default if found is None else found.as_string()
+        return self.node.attributes.get_string(name, default)
 
     def integer(self, name: str, default: int) -> int:
         """An attribute that is an integer."""
-        found = self.node.attributes.get(name)
-        return default if found is None else found.as_int()
+        return self.node.attributes.get_int(name, default)
 
     def float(self, name: str, default: float) -> np.float32:
         """An attribute that is a float."""
-        found = self.node.attributes.get(name)
-        number: np.float32 = np.float32(default if found is None else found.as_float())
-        return number
+        return np.float32(self.node.attributes.get_float(name, default))
 
     @property
     def data_rank(self) -> int:

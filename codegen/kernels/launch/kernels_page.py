@@ -167,9 +167,8 @@ def write_kernels(folder: Path, page: Page, title: str, file: str) -> None:
         options = "{" + "".join(rows) + "}"  # the last comma keeps a line for each
         given["GPU"] = f"GPU = {literal(gpu)}"
         given["TUNED"] = f"{TUNED}\nTUNED: dict[str, dict[str, int]] = {options}"
-    files = ["launch.py"] + ["optional.py"] * any(text.optional for text in texts)
     found = picked(
-        [f"kernels/{name}" for name in files],
+        ["kernels/launch.py"],
         [*ALWAYS, *(["Any"] if tried else []), *names_read([*kernels, *functions])],
         given,
         MODULES,

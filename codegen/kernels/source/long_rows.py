@@ -25,14 +25,6 @@ class _Loops(KernelBody):
         super().__init__(source)
         self.elements: dict[str, str] = {}  # name -> the line that computes it
 
-    def let(self, name: str, value: Expr, zeroed: bool = False) -> Expr:
-        name = self.source.wording.free(name)
-        if zeroed:
-            value = self.tl.where(Name("mask"), value, 0.0)
-            self.zero.add(name)
-        self.define(name, self.source.text(value))
-        return Name(name)
-
     def define(self, name: str, text: str, note: str = "") -> None:
         line = f"{name} = {text}"
         above = note and len(line) + len(note) > WIDTH - 8
@@ -41,9 +33,6 @@ class _Loops(KernelBody):
             self.elements[name] = line
         else:
             self.lines.append(line)
-
-    def turn(self, name: str, value: str) -> None:
-        self.define(name, value, "Transpose")
 
     def _parts_of(self, text: str) -> set[str]:
         """What of a part of the row an expression reads."""

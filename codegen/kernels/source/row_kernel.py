@@ -80,9 +80,13 @@ class KernelBody:
         self.zero: set[str] = set()  # rows whose lanes past the end are 0
         self.down: dict[str, Any] = {"axis": 0}  # how a reduction goes
 
+    def define(self, name: str, text: str, note: str = "") -> None:
+        """A line that names a value."""
+        self.lines.append(f"{name} = {text}" + f"  # {note}" * bool(note))
+
     def turn(self, name: str, value: str) -> None:
         """Say that a value is stored in another order of axes."""
-        self.lines.append(f"{name} = {value}  # Transpose")
+        self.define(name, value, "Transpose")
 
     def let(self, name: str, value: Expr, zeroed: bool = False) -> Expr:
         """Name a value by a line of its own; `zeroed` past the end of the row."""
@@ -90,7 +94,7 @@ class KernelBody:
         if zeroed:
             value = self.tl.where(Name("mask"), value, 0.0)
             self.zero.add(name)
-        self.lines.append(f"{name} = {self.source.text(value)}")
+        self.define(name, self.source.text(value))
         return Name(name)
 
     def sum(self, x: Expr) -> Expr:

@@ -103,7 +103,5 @@ def _step(
     scores = at.before("LogSoftmax", [scores], "log", axis=-1)
     scores = search.allowed(at, scores, states[0])
     made = own_node(at, "BeamStep", [scores, *states, power], _STEP, **options)
-    for value, word in zip(made, _STEP, strict=True):
-        value.meta["word"] = word
     totals = at.before("Reshape", [states[1], at.ints("column", [-1, 1])], "column")
     return at.before("Add", [scores, totals], "every"), made

@@ -73,9 +73,7 @@ class EncodedSearch(Search):
         """Rows of x for each beam of a sample, `beams` times one after another."""
         rank = 2 if x.shape is None else len(x.shape)
         kinds = {word: (x.dtype or INT32, rank)}
-        (made,) = own_node(self.site, "RepeatRows", [x, beams], kinds)
-        made.meta["word"] = word
-        return made
+        return own_node(self.site, "RepeatRows", [x, beams], kinds)[0]
 
     def length(self) -> ir.Value:
         return self.site.ints("length", [1])

@@ -57,7 +57,8 @@ def walk(
 ) -> None:
     """Let the node be the sequences that grow by one word after the other."""
     kinds = {"sequences": (INT32, 2), "ended": (BOOL, 1), "going": (BOOL, 0)}
-    *states, going = search.own(op, inputs, kinds, **search.ends, **attrs)
+    options = search.ends | attrs
+    *states, going = own_node(search.inner, op, inputs, kinds, **options)
     search.loop(longest, states, going, states[0])
     found, padding = [search.results[0], longest], search.ends["padding"]
     become_own(search.site, "PadWords", found, padding=padding)
@@ -114,7 +115,6 @@ class Search:
         rows = []
         for x, name in zip(found, ("prompt", "places", "counted"), strict=True):
             rows += own_node(site, "RepeatRows", [x, beams], {name: (INT32, 2)})
-        rows[0].meta["word"] = "prompt"
         return rows
 
     def kept(self) -> ir.Value:
@@ -196,23 +196,9 @@ class Search:
         attrs = {"end": self.ends["end"], "ngram": self.ngram}
         kinds = {"scores": (self.scores.dtype or FLOAT, 2)}
         scores = own_node(at, "AllowedScores", inputs, kinds, **attrs)[0]
-        scores.meta["word"] = "scores"
         if self.temperature is not None:
             scores = at.before("Div", [scores, self.temperature], "scores")
         return scores
-
-    def own(
-        self,
-        op: str,
-        inputs: Sequence[ir.Value | None],
-        kinds: dict[str, Kind],
-        **attrs: int | float,
-    ) -> list[ir.Value]:
-        """A node of fairhand's own operator before this one; its results."""
-        made = own_node(self.inner, op, inputs, kinds, **attrs)
-        for value, word in zip(made, kinds, strict=True):
-            value.meta["word"] = word
-        return made
 
     def loop(
         self,
@@ -284,7 +270,7 @@ def own_node(
     assert node is not None
     node.domain = OWN
     for value, word, (dtype, rank) in zip(made, kinds, kinds.values(), strict=True):
-        value.name = site.word(word)
+        value.name, value.meta["word"] = site.word(word), word
         value.type, value.shape = ir.TensorType(dtype), ir.Shape([None] * rank)
     return made
 

@@ -131,3 +131,15 @@ def test_floats_of_which_integers_are_made_are_not_summed_otherwise(
     rounded = text.replace("OUT", "uint8[3] q, float t, uint8 z")
     rounded = rounded.replace("END", "q, t, z = DynamicQuantizeLinear(s)")
     assert compiled(rounded, tmp_path / "rounded")[0].count(" + ") == 3
+
+
+def test_integers_that_a_layer_makes_for_itself_may_be_given_too(
+    tmp_path: Path,
+) -> None:
+    """Scale and zero point are the layer's alone then: one of the three is named."""
+    text = """g (float[n, 4] x) => (float[n, 3] y, uint8[n, 4] q) {
+        q, s, z = DynamicQuantizeLinear(x)  m = MatMulInteger(q, w, z)
+        f = Cast<to = 1>(m)  k = Mul(s, t)  y = Mul(f, k) }"""
+    weight = np.arange(12, dtype=np.int8).reshape(4, 3)
+    body, _ = compiled(text, tmp_path, w=weight, t=np.float32(0.02))
+    assert "q = dynamic_quantize_linear(x)[0]" in body and "self.linear(x)" in body

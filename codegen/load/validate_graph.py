@@ -27,8 +27,8 @@ from ...analysis.errors import LoadError
 from ...analysis.lazy import lazy
 from ...analysis.ops.registry import DOMAIN, OPS
 from ...analysis.ops.type_rules import EARLY
-from ...rewrites.lowering import load
 from ...rewrites.adapters.opset_adapters import TARGET_OPSET
+from ...rewrites.lowering import load
 from ...rewrites.normalise import ADAPTERS, EXTENSIONS
 from .tensor_storage import Payloads, shown
 from .validate_tensors import called, check_contents, held, nodes_of, subgraphs

@@ -67,10 +67,6 @@ class LoweringSite(AdapterSite):
         """An attribute that is an integer."""
         return self.node.attributes.get_int(name, default)
 
-    def float(self, name: str, default: float) -> np.float32:
-        """An attribute that is a float."""
-        return np.float32(self.node.attributes.get_float(name, default))
-
     @property
     def data_rank(self) -> int:
         """The rank of the data: 2 where nothing else is known, rows of features."""

@@ -271,8 +271,8 @@ class QuantizedQoperator(nn.Module):
         x = self.quantize1(image)  # [batch, 3, 16, 16]
         x = self.stem(x)  # [batch, 8, 16, 16]
         x = F.max_pool2d(x.float(), 2).to(torch.int8)  # [batch, 8, 8, 8]
-        x = self.dequantize1(self.blocks(x)).mean(dim=(2, 3), keepdim=True)
-        x = self.fc(self.quantize2(x).flatten(1))  # [batch, 5]
+        x = self.dequantize1(self.blocks(x)).sum(dim=(2, 3), keepdim=True)
+        x = self.fc(self.quantize2(x * 0.052052137).flatten(1))  # [batch, 5]
         return self.dequantize2(x)
 
 

@@ -114,8 +114,7 @@ def _global_average_pool(site: AdapterSite) -> None:
     steps = site.before("Mul", [count, site.need(3)], "steps")
     factor = site.before("Div", [site.need(1), steps], "factor")
     y = site.before("Mul", [total, factor], "mean")
-    zero = site.input(4) or _no_shift(site)
-    site.become("QuantizeLinear", [y, unit, zero])
+    site.become("QuantizeLinear", [y, unit, site.input(4) or _no_shift(site)])
 
 
 @extension("QLinearAveragePool", attrs=f"{_POOL} channels_last")

@@ -35,7 +35,8 @@ def scaler(site: LoweringSite) -> Sequence[ir.Value]:
 def binarizer(site: LoweringSite) -> Sequence[ir.Value]:
     """1 where x exceeds the threshold, else 0, in the type of x."""
     dtype = site.data.dtype or FLOAT
-    limit = site.constant("threshold", np.array(site.float("threshold", 0), np.float32))
+    found = site.node.attributes.get_float("threshold", 0.0)
+    limit = site.constant("threshold", np.array(found, np.float32))
     x = site.data if dtype.is_floating_point() else site.cast(site.data, FLOAT)
     if x.dtype not in (FLOAT, None):
         limit = site.cast(limit, dtype)
@@ -48,7 +49,8 @@ def imputer(site: LoweringSite) -> Sequence[ir.Value]:
     dtype = site.data.dtype or FLOAT
     if dtype.is_floating_point():
         filled = site.floats("imputed_value_floats")
-        replaced = site.float("replaced_value_float", 0)
+        number = site.node.attributes.get_float("replaced_value_float", 0.0)
+        replaced = np.float32(number)
     else:
         filled = site.integers("imputed_value_int64s")
         replaced = np.int64(site.integer("replaced_value_int64", 0))

@@ -396,3 +396,14 @@ def test_numbers_that_do_not_fit_are_refused(
             tmp_path / "p",
             verify=False,
         )
+
+
+def test_bytes_that_are_no_text_are_refused_with_the_node(tmp_path: Path) -> None:
+    text = "g (float[n, 2] x) => (float[n, 2] y) { y = ai.onnx.ml.Normalizer(x) }"
+    head = '<ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 1]>'
+    made = onnx.parser.parse_model(head + text)
+    made.graph.node[0].attribute.append(helper.make_attribute("norm", b"\xff\xfe"))
+    with pytest.raises(
+        fairhand.FairhandError, match="Normalizer: its attributes or inputs"
+    ):
+        fairhand.compile(made, tmp_path / "net", verify=False)

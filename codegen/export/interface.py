@@ -180,9 +180,10 @@ def _examples(
 ) -> dict[str, Any]:
     """Tensors to trace with, in the sizes of a test, none of them 1 if that may be.
 
-    Where the network `runs` then, or with one size that has room for all others, as a
-    mask over a cache and what is new. None is one of the others or a sum of two, where
-    it may be more: what is equal by chance would have to be equal in the file.
+    Where the network `runs` then: with those that it was verified with, or others, or
+    with one that has room for all, as a mask over a cache and what is new. None is one
+    of the others or a sum of two, where it may be more: what is equal by chance would
+    have to be equal in the file.
     """
     for name, (dtype, _) in table.items():
         if not hasattr(torch, dtype):
@@ -202,20 +203,24 @@ def _examples(
             for name, (dtype, dims) in table.items()
         }
 
-    tried = [*report.get("sizes", ()), *dynamic_sizes(model)]
-    best = max((complete(model, one) for one in tried), key=_telling)
-    names = sorted(name for name in best if name.isidentifier() or "#" in name)
-    sizes = {name: best[name] for name in names}
-    roomy = ({**sizes, name: sum(sizes.values())} for name in names)
-    found = next((one for one in (sizes, *roomy) if runs(made(one))), None)
+    plain = dynamic_sizes(model)
+    names = sorted(name for name in plain[0] if name.isidentifier() or "#" in name)
+    tried = (complete(model, sizes) for sizes in (*report.get("sizes", ()), *plain))
+    every = [{name: sizes[name] for name in names} for sizes in tried]
+    tries = sorted(every, key=_telling, reverse=True)
+    tries += [{**tries[0], name: sum(tries[0].values())} for name in names]
+    tries.sort(key=lambda sizes: not _telling(sizes)[0])
+    found = next((sizes for sizes in tries if runs(made(sizes))), None)
     if found is None:
-        return made(sizes)
+        return made(tries[0])
     for name in names:
         others = [size for other, size in found.items() if other != name]
-        by_chance = {*others, *map(sum, combinations(others, 2))}
+        by_chance = {0, 1, *others, *map(sum, combinations(others, 2))}
         larger = next(n for n in count(found[name]) if n not in by_chance)
-        one = {**found, name: larger}
-        found = one if one != found and runs(made(one)) else found
+        more = larger - found[name]  # for it, or for one that has room for it, too
+        beside = [{}] + [{o: found[o] + more} for o in names if found[o] > found[name]]
+        moved = ({**found, name: larger, **one} for one in beside if more)
+        found = next((sizes for sizes in moved if runs(made(sizes))), found)
     return made(found)
 
 

@@ -612,6 +612,33 @@ def test_sizes_of_which_one_has_room_for_the_others(name: str, tmp_path: Path) -
     assert y.shape == (3, 7, 4)
 
 
+OWN_SIZES = """
+<ir_version: 10, opset_import: ["" : 20]>
+own (float[batch, seq, 4] x, float[batch, s60, 4] key, float[batch, s25, 4] value,
+     float[batch, s53] mask) => (float[batch, now, 4] y, float[batch, then, 4] z) {
+  last = Constant<value_ints = [-1]>()
+  column = Unsqueeze(mask, last)
+  keys = Concat<axis = 1>(key, x)
+  y = Mul(keys, column)
+  values = Concat<axis = 1>(value, x)
+  z = Mul(values, column)
+}
+"""
+
+
+def test_sizes_that_are_bound_to_each_other(tmp_path: Path) -> None:
+    """Caches have each a size of its own, and the mask one for what is new as well: no
+    size that is another alone, or has room for all, suits the network."""
+    onnx.save(onnx.parser.parse_model(OWN_SIZES), tmp_path / "own.onnx")
+    fairhand.compile(tmp_path / "own.onnx", tmp_path / "net", verify=False)
+    made = fairhand.export(tmp_path / "net", None, tmp_path / "new.onnx")
+    session = onnxruntime.InferenceSession(made.path)
+    shapes = {"x": (3, 2, 4), "key": (3, 5, 4), "value": (3, 5, 4), "mask": (3, 7)}
+    feed = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
+    for result in session.run(None, feed):
+        assert result.shape == (3, 7, 4)
+
+
 def test_looking_for_sizes_leaves_running_statistics_alone(
     package: Path, tmp_path: Path
 ) -> None:

@@ -120,11 +120,12 @@ def interface_of(
     if inputs is not None:
         return made
     rows = {n: (table[n][0], dims) for n, dims in known.items()}
-    values = _examples(rows, report, lambda values: _runs(module, made, values))
+    values = _examples(rows, report, lambda values: can_run(module, made, values))
     return replace(made, values=values)
 
 
-def _runs(module: torch.nn.Module, known: Interface, values: dict[str, Any]) -> bool:
+def can_run(module: torch.nn.Module, known: Interface, values: dict[str, Any]) -> bool:
+    """Whether a module takes one value for each input."""
     try:
         module(*known.arguments(values))
     except Exception:  # of whatever kind: a user may have written it
@@ -176,14 +177,13 @@ def _named(
 def _examples(
     table: Mapping[str, tuple[str, Shape]],
     report: Mapping[str, Any],
-    runs: Callable[[dict[str, Any]], bool],
+    fits: Callable[[dict[str, Any]], bool],
 ) -> dict[str, Any]:
     """Tensors to trace with, in the sizes of a test, none of them 1 if that may be.
 
-    Where the network `runs` then: with those that it was verified with, or others, or
-    with one that has room for all, as a mask over a cache and what is new. None is one
-    of the others or a sum of two, where it may be more: what is equal by chance would
-    have to be equal in the file.
+    Which `fits` the network: those that it was verified with, others, or one with room
+    for all, as a mask over a cache and what is new. None is one of the others or a sum
+    of two, where it may be more: what is equal by chance would have to be in the file.
     """
     for name, (dtype, _) in table.items():
         if not hasattr(torch, dtype):
@@ -209,18 +209,15 @@ def _examples(
     every = [{name: sizes[name] for name in names} for sizes in tried]
     tries = sorted(every, key=_telling, reverse=True)
     tries += [{**tries[0], name: sum(tries[0].values())} for name in names]
-    tries.sort(key=lambda sizes: not _telling(sizes)[0])
-    found = next((sizes for sizes in tries if runs(made(sizes))), None)
-    if found is None:
-        return made(tries[0])
+    found = next((sizes for sizes in tries if fits(made(sizes))), tries[0])
     for name in names:
         others = [size for other, size in found.items() if other != name]
         by_chance = {0, 1, *others, *map(sum, combinations(others, 2))}
-        larger = next(n for n in count(found[name]) if n not in by_chance)
-        more = larger - found[name]  # for it, or for one that has room for it, too
+        more = next(n for n in count() if found[name] + n not in by_chance)
+        # For it, or for one that has room for it, too.
         beside = [{}] + [{o: found[o] + more} for o in names if found[o] > found[name]]
-        moved = ({**found, name: larger, **one} for one in beside if more)
-        found = next((sizes for sizes in moved if runs(made(sizes))), found)
+        moved = ({**found, name: found[name] + more, **o} for o in beside if more)
+        found = next((sizes for sizes in moved if fits(made(sizes))), found)
     return made(found)
 
 

@@ -29,7 +29,7 @@ from ..verify.feeds import Case, case_at, find_cases
 from ..verify.parity import oracle
 from ..verify.rounding_noise import allowance, own_noise
 from ..verify.tolerances import compare_values
-from .interface import Interface, interface_of
+from .interface import Interface, can_run, interface_of
 from .origins import restore_names
 from .program import Sizes, in_opset, place_of, traced
 
@@ -221,7 +221,7 @@ def _parity(
     allowed, coarse, worst = allowance(model), coarsest(model), 0.0
     names = [tensor.name for tensor in session.get_outputs()]
     for case in (case_at(session, model, sizes) for sizes in beyond):
-        if case is not None and _can_run(module, known, case):
+        if case is not None and can_run(module, known, _fed(known, case)):
             runs.append(case)
     for case in runs:
         made = known.in_order(_run(module, known, case))
@@ -260,20 +260,15 @@ def _parity(
     return worst, len(runs)
 
 
-def _can_run(module: torch.nn.Module, known: Interface, case: Case) -> bool:
-    try:
-        _run(module, known, case)
-    except VerificationError:
-        return False
-    return True
-
-
 def _run(module: torch.nn.Module, known: Interface, case: Case) -> Any:
-    values = {name: torch.from_numpy(case.feed[name].copy()) for name in known.shapes}
     try:
-        return module(*known.arguments(values))
+        return module(*known.arguments(_fed(known, case)))
     except Exception as error:
         raise VerificationError(
             f"the network can't run on {case.label}: {one_line(str(error), 300)}",
             place_of(error, known),
         ) from error
+
+
+def _fed(known: Interface, case: Case) -> dict[str, Any]:
+    return {name: torch.from_numpy(case.feed[name].copy()) for name in known.shapes}

@@ -391,7 +391,10 @@ class Recorder(TorchDispatchMode):
 
     def recurrent(self, func: Any, args: Sequence[Any]) -> tuple[torch.Tensor, ...]:
         """What a recurrent layer gives, as of one call, however many steps it takes."""
-        args = x, state, *_ = each(self.lend, args)
+        args = x, state, *others, by_batch = each(self.lend, args)
+        if by_batch:  # as it would be in the order of time
+            y, last = self.recurrent(func, [x.transpose(0, 1), state, *others, False])
+            return y.transpose(0, 1), last
         (call, *_), shown = self._calls(func, args, {}, None)
         width = state.shape[-1] * (2 if args[7] else 1)
         with _disable_current_modes(), self.fake:

@@ -253,8 +253,9 @@ def test_kernels_twins_are_followed_for_all_sizes(
     assert emission["sizes"] == "all" and not emission["where"], emission
 
 
+@pytest.mark.parametrize("by_batch", [False, True])
 def test_a_gru_is_one_call_at_all_lengths(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    by_batch: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     net = parsed("""net (float[t, b, 4] x) => (float[t, 1, b, 3] y) {
         y, last = GRU <hidden_size = 3, linear_before_reset = 1> (x, w, r, bias)
@@ -262,7 +263,15 @@ def test_a_gru_is_one_call_at_all_lengths(
     for name, *shape in (("w", 1, 9, 4), ("r", 1, 9, 3), ("bias", 1, 18)):
         numbers = np.random.default_rng(1).normal(size=shape).astype(np.float32)
         net.graph.initializer.append(onnx.numpy_helper.from_array(numbers, name))
-    found = verdict(folder, emitted(net, folder, monkeypatch))
+    right = emitted(net, folder, monkeypatch)
+    text = (folder / "model.py").read_text("utf-8")
+    if by_batch:  # the same, as a reviewer would have it
+        made, called = "nn.GRU(4, 3)", "self.gru(x)[0]"
+        assert made in text and called in text
+        text = text.replace(made, "nn.GRU(4, 3, batch_first=True)")
+        text = text.replace(called, "self.gru(x.transpose(0, 1))[0].transpose(0, 1)")
+        (folder / "model.py").write_text(text, "utf-8")
+    found = verdict(folder, right)
     assert found["validated"] and found["sizes"] == "all" and not found["where"]
 
 

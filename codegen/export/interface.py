@@ -215,7 +215,8 @@ def _examples(
         by_chance = {0, 1, *others, *map(sum, combinations(others, 2))}
         more = next(n for n in count() if found[name] + n not in by_chance)
         # For it, or for one that has room for it, too.
-        beside = [{}] + [{o: found[o] + more} for o in names if found[o] > found[name]]
+        beside: list[dict[str, int]] = [{}]
+        beside += [{o: found[o] + more} for o in names if found[o] > found[name]]
         moved = ({**found, name: found[name] + more, **o} for o in beside if more)
         found = next((sizes for sizes in moved if fits(made(sizes))), found)
     return made(found)

@@ -34,6 +34,8 @@ _REDUCE = frozenset(
         _AT.sum.dim_IntList,
     }
 )
+# Each number is made of those along one dimension: others may be any that keep order.
+ROWS = frozenset({_AT._log_softmax.default, _AT._softmax.default})
 # What each result of a call of several is.
 PARTS = {
     _AT.max.dim: (_AT.amax.default, _AT.argmax.default),

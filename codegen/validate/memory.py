@@ -304,16 +304,15 @@ class Places:
         return equal(room, size) and stored_order(view.dims) is not None
 
     def name(
-        self, tensor: torch.Tensor, kept: int | None = None, turned: bool = False
+        self,
+        tensor: torch.Tensor,
+        sizes: tuple[Size, ...] | None = None,
+        turned: bool = False,
     ) -> object:
-        """What a tensor is called as an operand: its elements, its type, its sizes, as
-        if its dimensions behind the first `kept` were one; `turned` into opposites."""
+        """What a tensor is called as an operand: its elements, its type, its sizes or
+        these in their place; `turned` into opposites."""
         bits = (tensor.is_conj(), tensor.is_neg())
-        return (
-            self._elements(tensor, turned),
-            *map(self.text, self._sizes(tensor, kept)),
-            *bits,
-        )
+        return self._elements(tensor, turned), *self._sizes(tensor, sizes), *bits
 
     def _elements(self, tensor: torch.Tensor, turned: bool = False) -> object:
         memory = self.memory(tensor)
@@ -343,10 +342,10 @@ class Places:
         bits = (tensor.is_conj(), tensor.is_neg())
         return (str(tensor.dtype), *map(self.size, sizes), *bits)
 
-    def _sizes(self, tensor: torch.Tensor, kept: int | None) -> list[Size]:
-        """A tensor's sizes, those behind the first `kept` as one."""
-        sizes = list(map(self.plain, tensor.shape))
-        return sizes if kept is None else [*sizes[:kept], product(sizes[kept:])]
+    def _sizes(
+        self, tensor: torch.Tensor, sizes: tuple[Size, ...] | None
+    ) -> Iterable[object]:
+        return map(self.text, map(self.plain, tensor.shape) if sizes is None else sizes)
 
     def seen_by(self, tensor: torch.Tensor) -> View:
         """What a tensor sees of its memory."""
@@ -515,17 +514,22 @@ class Elements(Places):
         return True
 
     def name(
-        self, tensor: torch.Tensor, kept: int | None = None, turned: bool = False
+        self,
+        tensor: torch.Tensor,
+        sizes: tuple[Size, ...] | None = None,
+        turned: bool = False,
     ) -> object:
-        place = self._memory(tensor).serial, self.place(tensor), kept, turned
+        place = self._memory(tensor).serial, self.place(tensor), sizes, turned
         if place not in self._known:
-            self._known[place] = self._name(tensor, kept, turned)
+            self._known[place] = self._name(tensor, sizes, turned)
         return self._known[place]
 
-    def _name(self, tensor: torch.Tensor, kept: int | None, turned: bool) -> object:
+    def _name(
+        self, tensor: torch.Tensor, sizes: tuple[Size, ...] | None, turned: bool
+    ) -> object:
         memory = self._memory(tensor)
         bits = tensor.is_conj(), tensor.is_neg()
-        kind = (str(tensor.dtype), *self._sizes(tensor, kept), *bits)
+        kind = (str(tensor.dtype), *self._sizes(tensor, sizes), *bits)
         whole = tensor.is_contiguous() and tensor.numel() == memory.size
         if memory.elements is None and whole and not turned:
             return (self._bases[memory.base], *kind)

@@ -23,9 +23,10 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from .digests import digest
-from .layout import equal
+from .layout import equal, product
 from .meanings import (
     PARTS,
+    ROWS,
     Opposite,
     Options,
     filled,
@@ -243,15 +244,18 @@ class Recorder(TorchDispatchMode):
 
     # ------------------------------------------------------------------------- names
 
-    def name(self, thing: object) -> object:
-        """What stands for a tensor, a number or a list of them in names of calls.
+    def name(self, thing: object, bare: bool = False) -> object:
+        """What stands for a tensor, a number or a list of them in names of calls; in
+        that of a tensor are no sizes of 1 where it is `bare`.
 
         Raises CannotFollow for tensors that it didn't see made.
         """
-        if isinstance(thing, torch.Tensor):
-            return self.memory.name(self.lend(thing))
-        if isinstance(thing, Opposite):
-            return self.memory.name(self.lend(thing.of), turned=True)
+        if isinstance(thing, torch.Tensor | Opposite):
+            turned = isinstance(thing, Opposite)
+            tensor = self.lend(thing.of if isinstance(thing, Opposite) else thing)
+            sizes = map(self.plain, tensor.shape)
+            wide = tuple(n for n in sizes if not equal(n, 1)) if bare else None
+            return self.memory.name(tensor, wide, turned)
         if isinstance(thing, list | tuple):
             return tuple(map(self.name, thing))
         return self._size(thing) if isinstance(thing, _SYMBOLS) else repr(thing)
@@ -424,20 +428,26 @@ class Recorder(TorchDispatchMode):
         func, given, denied = plain(func, before := given)
         for view in tensors_in(list(given.values())):  # some are made on the way
             self.memory.claim(view, tensors_in(list(before.values())))
-        found = given
+        found, bare = given, False  # without sizes of 1
         part = reduced(func, given)
         if part is not None:
             self.memory.claim(part[0], [given["self"]])
-            of = self.memory.name(part[0], part[1])
-            found = {**part[2], "self": of}
+            tensor, kept, others = part
+            sizes = list(map(self.plain, tensor.shape))
+            whole = *sizes[:kept], product(sizes[kept:])
+            found = {**others, "self": self.memory.name(tensor, whole)}
+        elif func in ROWS and given["self"].dim():
+            ones = [equal(self.plain(n), 1) for n in given["self"].shape]
+            at, bare = given["dim"], True
+            found = {**given, "dim": None if ones[at] else at - sum(ones[:at])}
         elif torch.Tag.pointwise in func.tags and isinstance(made, torch.Tensor):
-            found = self._spread(func, given, made.shape)
-        names: list[Any] = [(key, self.name(value)) for key, value in found.items()]
+            found, bare = self._spread(func, given, made.shape), True
+        names: list[Any] = [(key, self.name(x, bare)) for key, x in found.items()]
         if func in _COMMUTE and len(found) == 2:
             names = sorted((name for _, name in names), key=str)
         elif func is _AT.where.self and found["condition"].dtype == torch.bool:
             (_, mask), (_, one), (_, other) = names
-            denial = self.name(Opposite(found["condition"]))
+            denial = self.name(Opposite(found["condition"]), bare)
             names = min([mask, one, other], [denial, other, one], key=str)
         return _Call(func, given, digest(str(func), names, drawn), denied)
 

@@ -47,6 +47,9 @@ def _then(x: Tensor, change: Callable[[Tensor], object]) -> Tensor:
 
 
 SAME: list[tuple[Program, Program]] = [
+    (lambda x: (x[:, :1] + 1).squeeze(1), lambda x: x[:, 0] + 1),
+    (lambda x: (x == 0)[:, None], lambda x: x[:, None] == 0),
+    (lambda x: x[:, :1].softmax(2).squeeze(1), lambda x: x[:, 0].softmax(1)),
     (_swapped, lambda x: x.roll(-2, 2)),
     (_swapped, lambda x: torch.cat([x, x], 2)[:, :, 2:8]),
     (
@@ -123,6 +126,13 @@ SAME: list[tuple[Program, Program]] = [
     (lambda x: x.min(1, keepdim=True)[1].squeeze(1), lambda x: x.argmin(1)),
 ]
 OTHER: list[tuple[Program, Program]] = [
+    (lambda x: x[:, :1].softmax(1), lambda x: x[:, :1].softmax(2)),
+    (lambda x: x[:, :1].softmax(0), lambda x: x[:, :1].softmax(2)),
+    (
+        lambda x: x[:1, :1, 0] < torch.tensor(0.1).double(),
+        lambda x: x[:1, :1, 0] < torch.tensor([0.1]).double(),
+    ),
+    (lambda x: (x[:, :1] + 1).mT, lambda x: x[:, 0] + 1),
     (lambda x: ~(x >= 1), lambda x: x < 1),
     (lambda x: x <= 1, lambda x: x >= 1),
     (lambda x: 1 - x, lambda x: x - 1),

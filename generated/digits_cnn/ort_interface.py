@@ -46,7 +46,8 @@ WITHOUT_EFFECT = {"enable_fallback", "read_config_from_model", "disabled_optimiz
 NAMES = """float32 uint8 int8 uint16 int16 int32 int64 object bool float16 float64
     uint32 uint64"""
 NUMBERED = dict(enumerate(NAMES.split(), 1))
-RAISED = (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError)
+RAISED: tuple[type[Exception], ...] = (RuntimeError, IndexError, ValueError, TypeError)
+RAISED += (NotImplementedError, ZeroDivisionError, OverflowError)
 NO_PARTITION = "PyTorch runs the whole network: no execution provider has a part of it"
 
 
@@ -244,8 +245,6 @@ class OrtInterface:
                     return call(*feeds)
             return call(*feeds)
         except RAISED as error:
-            if type(error) not in RAISED:  # such as OutOfMemoryError
-                raise
             raise self.explained(error, feeds) from error
         finally:
             if threads is not None and threads != before:
@@ -257,7 +256,9 @@ class OrtInterface:
         shapes = {name: list(x.shape) for name, x in fed if hasattr(x, "shape")}
         kind = "InvalidArgument" if isinstance(error, IndexError) else "Fail"
         text = f"{node_of(error, self.model)}{error}; inputs are of shapes {shapes}"
-        return as_theirs(type(error)(text), kind)
+        # Classes of PyTorch's, such as LinAlgError, aren't all made of a text.
+        plain_one = next(base for base in type(error).__mro__ if base in RAISED)
+        return as_theirs(plain_one(text), kind)
 
     def run_async(
         self,
@@ -560,7 +561,6 @@ def usable_providers(
             raise ValueError("'providers' and 'provider_options' differ in length.")
         wanted = list(zip(wanted, provider_options, strict=True))
     here = sys.modules.get("onnxruntime")
-    known = here.get_all_providers() if here else [CUDA, CPU]
     available = [CUDA, CPU] if torch.cuda.is_available() else [CPU]
     available += set(here.get_available_providers() if here else ()) - {CUDA, CPU}
     usable: dict[str, dict[str, str]] = {}
@@ -570,13 +570,14 @@ def usable_providers(
                 pass
             case _:
                 raise ValueError("'providers' must be strings or (string, dict) pairs.")
-        if name in available:
-            usable.setdefault(name, {str(k): str(v) for k, v in options.items()})
-        elif name in known or (not here and name.endswith("ExecutionProvider")):
+        if name not in available:
             text = f"Specified provider '{name}' is not in available provider names"
             warnings.warn(f"{text}: {available}", stacklevel=5)
-        else:
+        usable.setdefault(name, {str(k): str(v) for k, v in options.items()})
+    for name in usable.keys() - available:
+        if here and name not in here.get_all_providers():
             raise RuntimeError(f"Unknown Provider Type: {name}")
+        del usable[name]
     return usable | {CPU: usable.get(CPU, {})}
 
 

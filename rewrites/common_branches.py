@@ -236,12 +236,7 @@ class _Branches:
             until = min(choice.until for choice in choices)
             for choice in choices:
                 choice.until = until
-        places = {out: i for n, i in self.place.items() for out in n.outputs}
-
-        def made(choice: _Choice) -> int:
-            return min(places.get(value, len(places)) for value in choice.values)
-
-        return sorted(found.values(), key=made)
+        return list(found.values())
 
     def _needs(self, values: Values) -> set[ir.Node]:
         needed: set[ir.Node] = set()

@@ -113,7 +113,9 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
         try:
             found = _attempt(request, sizes, symbolic=False)
             ran.append(sizes)
-            if found["calls"] > _MOST_CALLS:  # a long loop: minutes for each of them
+            cut = f"{_BY_DATA} {_MOST_WAYS}"  # of a loop, which has as many elsewhere
+            many = ran[1:] and any(text.startswith(cut) for text in found["where"])
+            if found["calls"] > _MOST_CALLS or many:  # minutes for all of them
                 break
         except Fails as error:  # these may be sizes that the network isn't for
             since = _reason(error)

@@ -784,3 +784,20 @@ def test_a_part_that_data_say_is_followed_for_all_sizes(
     page.write_text(re.sub(r"(\w+)\[0\] : \w+\[0\]", r"\1[0] : \1[0]", text), "utf-8")
     sys.modules.pop(f"{folder.name}.model")
     assert "differs" in verdict(folder, right)
+
+
+def test_of_a_loop_with_many_ways_two_sizes_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search over ngrams took a minute and a half: 24 ways at each of five sizes."""
+    (tmp_path / "model.py").write_text("INPUTS = {}\nOUTPUTS = {}\n")
+
+    def attempt(*_: object, symbolic: bool) -> dict[str, object]:
+        if symbolic:
+            raise ValueError("no symbols")
+        return {"calls": 40, "where": ["data take one of 24 ways"]}
+
+    monkeypatch.setattr(compare_module, "_attempt", attempt)
+    tries = [{"n": size} for size in range(5)]
+    request = {"package": str(tmp_path), "reference": {"tries": tries}}
+    assert compare_module.compare(request)["sizes"] == tries[:2]

@@ -9,6 +9,7 @@ node is one that the operator's schema allows, and functions end.
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableSequence
+from functools import cache
 from typing import Any
 
 import onnx
@@ -34,6 +35,7 @@ from .tensor_storage import Payloads, shown
 from .validate_tensors import called, check_contents, held, nodes_of, subgraphs
 
 nx = lazy("networkx")
+runtime = lazy("onnxruntime.capi.onnxruntime_pybind11_state")
 
 # Functions that call functions grow exponentially; real models stay below 100,000.
 MOST_NODES = 2_000_000
@@ -288,8 +290,17 @@ class _Scope:
         load(*key[:2])
         try:
             if key[:2] in EXTENSIONS:  # no schema of ONNX's own; its spelling checks it
+                theirs = _attribute_types().get(key[:2], {})
                 for attribute in bare(node).attribute:
                     onnx.checker.check_attribute(attribute, self.context)
+                    kind = theirs.get(attribute.name, attribute.type)
+                    if kind != attribute.type:
+                        kinds = map(
+                            AttributeProto.AttributeType.Name, (kind, attribute.type)
+                        )
+                        text = "attribute {} has to be {}, not {}"
+                        text = text.format(shown(attribute.name), *kinds)
+                        raise onnx.checker.ValidationError(text)
                 return
             onnx.checker.check_node(bare(node), self.context)
         except onnx.checker.ValidationError as error:
@@ -300,6 +311,15 @@ class _Scope:
                 return
             spelled = f"{where}, opset {opset}" if opset else where
             raise LoadError(first_line(error), spelled) from None
+
+
+@cache
+def _attribute_types() -> dict[tuple[str, str], dict[str, int]]:
+    """Of the attributes of each operator, by domain and name, as ONNX Runtime says."""
+    return {
+        (op.domain, op.name): {k: each.type.value for k, each in op.attributes.items()}
+        for op in runtime.get_all_operator_schema()
+    }
 
 
 def _check_parameters(node: NodeProto, body: GraphProto) -> None:

@@ -63,6 +63,13 @@ def untyped(made: onnx.ModelProto) -> None:
     made.graph.node.append(call)
 
 
+def of_another_type(made: onnx.ModelProto) -> None:
+    """Of such an operator, as ONNX Runtime has it."""
+    call = node("QuickGelu", "x", "q", alpha=[1, 2])
+    call.domain = "com.microsoft"
+    made.graph.node.append(call)
+
+
 BROKEN: dict[str, tuple[Change, list[str]]] = {
     "2**40 elements": (
         dims(2**40),
@@ -155,6 +162,10 @@ BROKEN: dict[str, tuple[Change, list[str]]] = {
     "attribute without a type": (
         untyped,
         ["is required but missing", "QuickGelu"],
+    ),
+    "attribute of another type": (
+        of_another_type,
+        ["attribute 'alpha' has to be FLOAT, not INTS", "QuickGelu"],
     ),
     "a word that is no text": (
         lambda m: m.graph.node[0].attribute.append(

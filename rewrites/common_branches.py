@@ -43,7 +43,8 @@ def share_branches(model: ir.Model, shapes: ShapeFacts, level: int) -> int:
     if level == 0:
         return 0
     ifs = [n for n in all_nodes(model.graph) if n.op_type == "If" and not n.domain]
-    shared = sum(_Branches(node, shapes).share() for node in ifs)
+    # Inner ones first: with an If, those inside of it go.
+    shared = sum(_Branches(node, shapes).share() for node in reversed(ifs))
     if shared:
         remove_unused(model)
         fix_names(model)
@@ -288,7 +289,8 @@ class _Branches:
         graph.remove(self.node, safe=True)
         for side in self.graphs:  # else they still count as readers
             side.outputs.clear()
-            side.remove(list(side), safe=True)
+            for node in all_nodes(side):
+                node.resize_inputs(0)
 
     def _choose(
         self, choices: list[_Choice], reader: ir.Node
@@ -307,9 +309,8 @@ class _Branches:
                 if pair := self._maker(value):
                     value = pair[0].outputs[value.index() or 0]
                 tensor = value.const_value
-                if (
-                    tensor is not None and tensor.size == 0
-                ):  # no weight: each has its own
+                if tensor is not None and tensor.size == 0:
+                    # No weight: each branch has its own.
                     value = ir.Value(
                         name=value.name, type=value.type, const_value=tensor
                     )
@@ -317,11 +318,8 @@ class _Branches:
                 elif value.producer() not in choice.needs or value in side.outputs:
                     side.append(ir.node("Identity", [value]))
                     (same,) = side[-1].outputs
-                    same.name, same.type, same.shape = (
-                        value.name,
-                        value.type,
-                        value.shape,
-                    )
+                    same.name, same.type = value.name, value.type
+                    same.shape = value.shape
                     value = same
                 side.outputs.append(value)
             # What only others need goes with all that is unused.

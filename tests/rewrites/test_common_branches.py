@@ -229,3 +229,37 @@ def test_most_drawn_branches_share_something() -> None:
         before = sum(map(len, within(load(proto).model)))
         shared += sum(map(len, within(simplified(proto)))) < before // 2
     assert shared > 12
+
+
+def test_an_if_inside_of_a_branch_is_shared_too() -> None:
+    """It went with the outer one, and then had no graph to put anything in."""
+
+    def side(last: str) -> str:
+        inner = "a = MatMul (h, w2) b = Tanh (a) c1 = MatMul (b, w3)"
+        branches = [
+            f"{name} = i () => (float[n, 4] s) {{ {inner} s = {op} (c1) }}"
+            for name, op in (("then_branch", "Relu"), ("else_branch", "Neg"))
+        ]
+        return (
+            "b () => (float[n, 4] r) { g = MatMul (x, w1) h = Tanh (g)"
+            f" k = If (c) <{', '.join(branches)}>"
+            f" m = {last} (k) d = MatMul (m, w4) r = Softmax (d) }}"
+        )
+
+    found = check(model(side("Sin"), side("Cos")))
+    ops = [node.op_type for node in found.graph.all_nodes()]
+    assert ops.count("MatMul") < 8
+
+
+def test_a_body_may_read_what_only_its_branch_computes() -> None:
+    def side(op: str) -> str:
+        return (
+            f"b () => (float[n, 4] r) {{ a = {op} (x) t = Constant <value_int = 2> ()"
+            " h = Loop (t, , x) <body = i (int64 j, bool g, float[n, 4] p)"
+            " => (bool o, float[n, 4] q) { o = Identity (g) q = Add (p, a) }>"
+            " d = MatMul (h, w1) e = Tanh (d) f = MatMul (e, w2) k = Tanh (f)"
+            " r = MatMul (k, w3) }"
+        )
+
+    found = check(model(side("Sin"), side("Cos")))
+    assert [node.op_type for node in found.graph].count("MatMul") == 3

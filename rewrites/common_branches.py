@@ -80,9 +80,9 @@ class _Branches:
             return 0
         self._pair_all()
         pairs = sorted({*self.paired.values()}, key=lambda pair: self.place[pair[0]])
-        late = set(pairs)
+        late, order = set(pairs), self._order(self.graphs[1])
         while late:
-            self._keep(_in_one_order(pairs, self.place))
+            self._keep(_in_one_order(pairs, order))
             self._keep(self._worth_it())
             choices = self._choices()
             late = {pair for c in choices for pair in self._late(c, c.until)}
@@ -90,6 +90,21 @@ class _Branches:
         if self.pairs:
             self._take_out(choices)
         return len(self.pairs)
+
+    def _order(self, side: ir.Graph) -> dict[ir.Node, int]:
+        """Places of the second branch's nodes, in as much of the first one's order as
+        what they read allows."""
+        flow = nx.DiGraph()
+        for node in side:
+            flow.add_node(node)
+            made = (value.producer() for value in reads_of(node))
+            flow.add_edges_from((n, node) for n in made if n in self.place)
+
+        def first(node: ir.Node) -> int:
+            return self.place[self.paired[node][0]] if node in self.paired else -1
+
+        ordered = nx.lexicographical_topological_sort(flow, first)
+        return {node: i for i, node in enumerate(ordered)}
 
     def _keep(self, pairs: Iterable[Pair]) -> None:
         self.pairs = {pair: i for i, pair in enumerate(pairs)}

@@ -46,8 +46,10 @@ WITHOUT_EFFECT = {"enable_fallback", "read_config_from_model", "disabled_optimiz
 NAMES = """float32 uint8 int8 uint16 int16 int32 int64 object bool float16 float64
     uint32 uint64"""
 NUMBERED = dict(enumerate(NAMES.split(), 1))
-RAISED: tuple[type[Exception], ...] = (RuntimeError, IndexError, ValueError, TypeError)
-RAISED += (NotImplementedError, ZeroDivisionError, OverflowError)
+RAISED: tuple[type[Exception], ...] = (
+    *(RuntimeError, IndexError, ValueError, TypeError),
+    *(NotImplementedError, ZeroDivisionError, OverflowError),
+)
 NO_PARTITION = "PyTorch runs the whole network: no execution provider has a part of it"
 
 

@@ -259,7 +259,8 @@ def _einsum(inputs: list[Any], a: Attributes) -> Tensor:
     parts = terms.split(",")
     sizes: dict[str, int] = {}
     for part, x in zip(parts, inputs, strict=True):
-        sizes.update(zip(part, x.shape, strict=True))
+        for c, size in zip(part, x.shape, strict=True):  # one of 1 is broadcast
+            sizes[c] = size if sizes.get(c, 1) == 1 else sizes[c]
     inner = [c for c in sizes if c not in result]
     lengths = [sizes[c] for c in inner]
     count = int(np.prod(lengths, dtype=object))
@@ -275,7 +276,10 @@ def _einsum(inputs: list[Any], a: Attributes) -> Tensor:
             c: np.broadcast_to(k, (n, count)) for c, k in zip(inner, steps, strict=True)
         }
         factors = [
-            x.at([wide[c] for c in part], (n, count))
+            x.at(
+                [wide[c] * (m != 1) for c, m in zip(part, x.shape, strict=True)],
+                (n, count),
+            )
             for part, x in zip(parts, inputs, strict=True)
         ]
         rows = zip(*factors, strict=True)

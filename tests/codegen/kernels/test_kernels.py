@@ -92,6 +92,8 @@ def test_operator_in_a_kernel(name: str, tmp_path: Path) -> None:
         if kernel is None:
             continue
         tensors = {name: tensor(x) for name, x in feed.items()}
+        if name == "GroupNormalization" and inputs[0].size == inputs[1].size:
+            continue  # F.group_norm refuses groups of one number each
         full = all(t.numel() for n, t in tensors.items() if n in kernel.arguments)
         for feeds in (tensors, with_special(name, tensors)):
             wanted, got = kernel.reference(feeds), kernel.kernel(feeds)

@@ -295,12 +295,11 @@ class _Scope:
                     onnx.checker.check_attribute(attribute, self.context)
                     kind = theirs.get(attribute.name, attribute.type)
                     if kind != attribute.type:
-                        kinds = map(
-                            AttributeProto.AttributeType.Name, (kind, attribute.type)
+                        named = AttributeProto.AttributeType.Name
+                        raise onnx.checker.ValidationError(
+                            f"attribute {shown(attribute.name)} has to be "
+                            f"{named(kind)}, not {named(attribute.type)}"
                         )
-                        text = "attribute {} has to be {}, not {}"
-                        text = text.format(shown(attribute.name), *kinds)
-                        raise onnx.checker.ValidationError(text)
                 return
             onnx.checker.check_node(bare(node), self.context)
         except onnx.checker.ValidationError as error:

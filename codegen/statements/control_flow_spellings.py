@@ -39,7 +39,7 @@ def write_if(p: BlockBuilder, n: NodeView, wanted: Sequence[ir.Value]) -> None:
         results = [graph.outputs[out.index() or 0] for out in wanted]
         p.body(graph, results)
         pairs = zip(wanted, results, strict=True)
-        p.copy([(out, number(p, x, is_asked(p, out))) for out, x in pairs])
+        p.copy([(out, number(p, x, is_asked(p, out), results)) for out, x in pairs])
     p.close()
 
 

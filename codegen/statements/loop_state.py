@@ -113,21 +113,26 @@ def _fresh(value: ir.Value, spelled: Expr) -> Expr:
     return spelled if made and len(value.uses()) == 1 else Name("list")(spelled)
 
 
-def number(p: BlockBuilder, value: ir.Value, asked: bool = False) -> Expr:
-    """A value that is handed on; a constant number, or no number, is written out.
+def number(
+    p: BlockBuilder,
+    value: ir.Value,
+    asked: bool = False,
+    beside: Sequence[ir.Value] = (),
+) -> Expr:
+    """A value that is handed on, `beside` others; a constant number, or no number, is
+    written out.
 
     A truth that is only `asked` for by `if` and `while` is Python's own.
     """
     const = value.const_value
     if const is None or const.dtype not in TORCH_DTYPES:
         return Ref(value)
-    if const.size == 0:
-        kind = (
-            {}
-            if const.dtype == ir.DataType.FLOAT
-            else {"dtype": p.t.dtype(const.dtype)}
-        )
-        return p.t.empty(tuple(const.shape.numpy()), **kind, device=p.t.device)
+    if const.size == 0:  # of the type that the network is cast to, where that is near
+        sizes = tuple(const.shape.numpy())
+        same = (x for x in beside if x.dtype == const.dtype and x.const_value is None)
+        if (like := next(same, None)) is not None:
+            return Ref(like).new_empty(sizes)
+        return p.t.empty(sizes, dtype=p.t.dtype(const.dtype), device=p.t.device)
     if const.shape.rank():
         return Ref(value)
     if const.dtype == ir.DataType.BOOL and asked:

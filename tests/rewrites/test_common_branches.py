@@ -10,7 +10,9 @@ import onnx
 import onnx_ir as ir
 import onnxruntime as ort
 import pytest
+import torch
 from onnx import numpy_helper
+from support.emitted import imported
 from support.handmade import RNG
 
 from fairhand.analysis.shapes.infer import infer
@@ -118,8 +120,12 @@ def test_a_constant_without_elements_is_no_weight(tmp_path: Path) -> None:
         for node in attribute.g.node:
             node.input[0] = node.input[0].replace("w0", "m.w0")
     text = emitted(proto, tmp_path)
-    assert "z = torch.empty((0, 4), device=x.device)" in text
     assert "nn.Parameter" not in text
+    net = imported(tmp_path / "package").load().half()
+    given = [torch.ones(2, 4).half()] * 2
+    for truth in (True, False):  # of the type that the rest is cast to
+        kinds = {y.dtype for y in net(*given, torch.tensor(truth))}
+        assert kinds == {torch.float16}, text
 
 
 def test_sizes_are_read_off_what_every_call_is_given(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from ..ir.assignment import Assignment, LayerRef
 from ..ir.control_flow import Action, Block
 from ..ir.module_call import Item, ModuleCall
 from ..modules.members import Attribute, ConstructorValue, member_name
-from ..modules.sequential import is_chain
+from ..modules.sequential import hands_on, is_chain
 from .constructor_arguments import ANY, ARGUMENTS, plain_size
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def _constructor_form(classes: ClassTable, member: Attribute) -> Key:
 
 # ---- how often a body repeats one layer
 
-_MIN_LAYERS = 3  # of a list that grows
+_MIN_LAYERS = 3  # of a list that grows, or of those that are made by a loop
 
 
 @dataclass(frozen=True)
@@ -226,35 +226,38 @@ class Repetition:
     A row, in which all but the first are equal and others may stand before them; or
     layers that each take all there is and add to it. What the constructor is given:
     how many, what the first one is given and what each next one is, in a row, or how
-    much more. Layers that grow are called `stem` and a number, or are a list of that
-    name; a row has no stem.
+    much more. They are called `stem` and a number from `start` on, or are a list of
+    that name; those of an nn.Sequential have no stem.
     """
 
     layer: ModuleClass
     columns: list[Column]
     stem: str = ""
-    is_list: bool = True
+    start: int | None = None  # None of a list
     joins: str = ""  # along which axis results are joined
     before: Key = ()  # the forms of what stands before a row's layers
 
     @property
     def form(self) -> Key:
         """Equal for all that differ in numbers alone."""
-        how = self.stem, self.is_list, self.joins, self.before
+        how = self.stem, self.start, self.joins, self.before
         return "repeated", id(self.layer), *how
 
 
 def repetition(classes: ClassTable, call: ModuleCall) -> Repetition | None:
     """The layers that a call's body repeats; None if it does anything else."""
     members = classes.members[call]
-    chain = is_chain(call)
-    layers = _last_alike(classes, members) if chain else _growing(call)
-    if not layers or len({classes.of[layer] for layer in layers}) > 1:
+    stem, whole = _stem(members), is_chain(call)
+    named = stem is not None and stem[1] is not None and not whole and hands_on(call)
+    layers = _last_alike(classes, members) if whole or named else _growing(call)
+    if len({classes.of[layer] for layer in layers}) != 1:
+        return None
+    if named and len(layers) < 2:
         return None
     rows = [classes.arguments[layer] for layer in layers]
     layer = classes.of[layers[0]]
     counts = [Column("depth", len(layers)), *map(Column, layer.parameters, rows[0])]
-    if chain:
+    if whole or named:
         nexts = rows[1:] or [(ANY,) * len(rows[0])]
         if any(row != nexts[0] for row in nexts):
             return None
@@ -262,10 +265,10 @@ def repetition(classes: ClassTable, call: ModuleCall) -> Repetition | None:
         columns = [column for m in before for column in _member_columns(classes, m)]
         forms = tuple(_constructor_form(classes, member) for member in before)
         columns += [*counts, *map(Column, layer.parameters, nexts[0])]
-        return Repetition(layer, columns, before=forms)
+        said = stem if stem is not None and named else ("", None)
+        return Repetition(layer, columns, *said, before=forms)
     steps = [_step(column) for column in zip(*rows, strict=True)]
-    stem = _stem(members, layers)
-    if stem is None or None in steps:
+    if stem is None or None in steps or len(layers) < len(members):
         return None
     join = call.items[-1]
     assert isinstance(join, Assignment)
@@ -312,18 +315,19 @@ def _growing(call: ModuleCall) -> list[ModuleCall]:
     return layers if whole else []
 
 
-def _stem(
-    members: Sequence[Attribute], layers: list[ModuleCall]
-) -> tuple[str, bool] | None:
-    """What the names of all members begin with, and whether they are a list."""
-    if [member.what for member in members] != layers or any(m.inner for m in members):
+def _stem(members: Sequence[Attribute]) -> tuple[str, int | None] | None:
+    """What the names of all members begin with, and the first one's number; None in
+    its place where they are a list."""
+    plain = all(isinstance(m.what, ModuleCall) and not m.inner for m in members)
+    if not members or not plain:
         return None
-    attr = members[0].attr
-    if [(m.attr, m.index) for m in members] == [(attr, i) for i in range(len(layers))]:
-        return attr, True
+    attr, numbers = members[0].attr, range(len(members))
+    if [(m.attr, m.index) for m in members] == [(attr, i) for i in numbers]:
+        return attr, None
     stem = attr.rstrip("0123456789")
-    names = [f"{stem}{i + 1}" for i in range(len(layers))]
-    return (stem, False) if [m.attr for m in members] == names else None
+    start = int(attr == f"{stem}1")
+    names = [f"{stem}{i + start}" for i in numbers]
+    return (stem, start) if [m.attr for m in members] == names else None
 
 
 def _step(column: Sequence[Any]) -> int | None:
@@ -346,13 +350,24 @@ def in_runs(items: Sequence[str]) -> str:
     )
 
 
+def is_rolled(classes: ClassTable, cls: ModuleClass) -> bool:
+    """Whether a loop of statements makes the last members of a class."""
+    repeated = repetition(classes, cls.call)
+    if repeated is None or not repeated.stem or repeated.start is None:
+        return False
+    depth = [column.label for column in repeated.columns].index("depth")
+    others = repeated.columns[depth].value - 1
+    return bool(repeated.joins) or depth in cls.holes or others >= _MIN_LAYERS
+
+
 def repeated_lines(
     classes: ClassTable, cls: ModuleClass, holes: Mapping[int, str]
 ) -> list[str]:
     """Source that makes the layers that a class repeats; [] if it does anything else.
 
-    A row is an expression, layers that grow are statements. `holes` has the texts for
-    those columns in which instances differ.
+    Those of an nn.Sequential are an expression, others are statements, the last two of
+    them a loop where it is rolled. `holes` has the texts for those columns in which
+    instances differ.
     """
     repeated = repetition(classes, cls.call)
     if repeated is None or not (repeated.stem or cls.chain):
@@ -368,14 +383,36 @@ def repeated_lines(
     )
     size = len(repeated.layer.parameters)
     first, others = given[:size], given[size:]
-    if not repeated.stem:
-        one, next_one = (classes.construct(repeated.layer, x) for x in (first, others))
+    one, next_one = (classes.construct(repeated.layer, x) for x in (first, others))
+    stem, start = repeated.stem, repeated.start
+    if not stem:
         return [f"nn.Sequential({_in_a_row(before, one, next_one, depth)})"]
+    if not repeated.joins:
+        assert start is not None
+        rolled = is_rolled(classes, cls)
+        made = before + [one] * (one != next_one or not rolled)
+        made += [] if rolled else [next_one] * (int(depth) - 1)
+        lines = [f"self.{stem}{i} = {text}" for i, text in enumerate(made, start)]
+        begin, end = start + len(made), _plus(depth, start + len(before))
+        bounds = f"{begin}, {end}" if begin else end
+        loop = [
+            f"for i in range({bounds}):",
+            f'    self.add_module(f"{stem}{{i}}", {next_one})',
+        ]
+        return lines + loop * rolled
     counted = [_counted(*pair) for pair in zip(first, others, strict=True)]
-    layer, loop = classes.construct(repeated.layer, counted), f"for i in range({depth})"
-    if repeated.is_list:
-        return [f"self.{repeated.stem} = nn.ModuleList({layer} {loop})"]
-    return [f"{loop}:", f'    self.add_module(f"{repeated.stem}{{i + 1}}", {layer})']
+    layer, head = classes.construct(repeated.layer, counted), f"for i in range({depth})"
+    if start is None:
+        return [f"self.{stem} = nn.ModuleList({layer} {head})"]
+    number = "{i + 1}" if start else "{i}"
+    return [f"{head}:", f'    self.add_module(f"{stem}{number}", {layer})']
+
+
+def _plus(text: str, more: int) -> str:
+    """4, depth or depth + 1."""
+    if text.isdigit():
+        return str(int(text) + more)
+    return f"{text} + {more}" if more else text
 
 
 def _in_a_row(before: list[str], first: str, others: str, depth: str) -> str:

@@ -109,15 +109,19 @@ def parameters(
     """What differs between the instances, channels first, what is named last."""
     groups = _varying(rows, labels)
     bases = _dependent(groups) if derives else {}
+    last = max((i for i, x in enumerate(labels) if x.startswith("out_")), default=-1)
+    named = [_name(group.labels) for group in groups]
     derived: dict[int, list[tuple[int, str]]] = {}
     for i, ((base, *_), text) in bases.items():
         derived.setdefault(base, []).extend((c, text) for c in groups[i].columns)
     found: list[Parameter] = []
     for i, group in enumerate(groups):
         if i not in bases:
-            wish = _name(group.labels)
+            wish = named[i]
             if any(wish == known.wish for known in found):
                 wish = _AGAIN.get(wish, wish)
+            if derives and last in group.columns and wish in _AGAIN.values():
+                wish = wish if labels[last] in named else labels[last]
             columns, more = tuple(group.columns), tuple(derived.get(i, ()))
             found.append(Parameter(wish, columns, tuple(group.values), more))
     return sorted(found, key=_order)
@@ -203,7 +207,8 @@ def plain_size(label: str) -> str:
 def _name(labels: list[str]) -> str:
     """What a parameter is called that stands in several columns.
 
-    One that leaves a layer and enters the next is the width inside the block.
+    One that leaves a layer and enters the next is the width inside the block, but where
+    it leaves the last layer.
     """
     first, sized = labels[0], all(label.startswith("size") for label in labels)
     enters = next((label for label in labels if label.startswith("in_")), "")

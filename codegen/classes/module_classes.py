@@ -15,7 +15,7 @@ from ..ir.module_call import ModuleCall
 from ..ir.naming import CLASSES, first_name
 from ..modules.members import Attribute, ConstructorValue, assign_members
 from ..modules.sequential import is_chain
-from .bodies import columns_of, in_runs, repeated_lines, stored_shape
+from .bodies import columns_of, in_runs, repeated_lines, repetition, stored_shape
 from .constructor_arguments import (
     ANY,
     BY_NAME,
@@ -149,7 +149,8 @@ class ClassTable:
     def _make(self, calls: list[ModuleCall], network: str) -> None:
         chain = is_chain(calls[0]) and not network
         # Of rows the longest shows what all layers are given.
-        first = max(calls, key=lambda call: len(call.items)) if chain else calls[0]
+        row = chain or repetition(self, calls[0]) is not None
+        first = max(calls, key=lambda call: len(call.items)) if row else calls[0]
         members = self.members[first]
         cls = ModuleClass(network, first, members, chain)
         if not chain and not network:

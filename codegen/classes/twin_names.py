@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ...analysis.spelling.expr import callees
 from ..ir.identifiers import alike, class_name
 from ..ir.module_call import ModuleCall
+from ..ir.naming import PARTED, VIEWS
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z]+")
 
@@ -27,9 +28,10 @@ class Twin:
 
     @property
     def operators(self) -> list[str]:
-        """What its statements call, in their order."""
+        """What its statements call, in their order; what only moves elements last."""
         steps = self.calls[0].steps()
-        return [name for step in steps for name in callees(step.expr)]
+        called = [name for step in steps for name in callees(step.expr)]
+        return sorted(called, key=(VIEWS | PARTED).__contains__)
 
 
 def names_apart(

@@ -15,13 +15,8 @@ from ...analysis.spelling.expr import (
 )
 from ..ir.assignment import LayerRef
 from ..ir.module_call import member
+from ..ir.naming import VIEWS
 
-# Methods and functions that give what they are called on another form.
-_VIEWS = frozenset(
-    ".bool .contiguous .expand .expand_as .flatten .float .int .long .movedim .permute"
-    " .repeat .reshape .roll .squeeze .to .transpose .type_as .unflatten .unsqueeze"
-    " .view F.pad".split()
-)
 # Functions of each element, behind which a value is still what its layer makes.
 _ELEMENTWISE = frozenset(
     "F.celu F.elu F.gelu F.hardsigmoid F.hardswish F.hardtanh F.leaky_relu F.mish"
@@ -65,15 +60,14 @@ _FUNCTIONS = {
 _OPERATORS = {"@": "product", "-": "difference", "+": "total"}
 
 
-# What a value's elements are put together by, what it is parted by, what parts are.
+# What a value's elements are put together by, and what parts of it are.
 PUT_TOGETHER = frozenset(".amax .amin .cumsum .mean .softmax .sum torch.cumsum".split())
-PARTED = frozenset({".chunk", ".split", ".unbind"})
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 
 
 def viewed(expr: Expr) -> ir.Value | None:
     """The value of which an expression is a view, a part by steps, or a cast."""
-    while callee(expr) in _VIEWS | {".float"} or isinstance(expr, Subscript):
+    while callee(expr) in VIEWS | {".float"} or isinstance(expr, Subscript):
         inner = expr.operands[0]
         if isinstance(expr, Call):
             if not isinstance(inner, Attribute):
@@ -97,9 +91,9 @@ def role(expr: Expr) -> str:
         return next((word for kind, word in _BLOCKS.items() if kind in path), "out")
     if called in _FUNCTIONS:
         return _FUNCTIONS[called]
-    if called in _VIEWS and isinstance(expr.operands[0], Attribute):
+    if called in VIEWS and isinstance(expr.operands[0], Attribute):
         return role(expr.operands[0].operands[0])
-    if called in _VIEWS or called in _ELEMENTWISE:
+    if called in VIEWS or called in _ELEMENTWISE:
         operands = expr.operands[0].operands or expr.operands[1:]
         return role(operands[0])
     if isinstance(expr, Subscript):

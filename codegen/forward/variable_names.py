@@ -36,6 +36,7 @@ from ..ir.module_call import ModuleCall, ModuleRef, member, members
 from ..ir.naming import (
     BRANCHES,
     GENERIC,
+    PARTED,
     PASSING,
     REBOUND,
     VARIABLES,
@@ -48,9 +49,10 @@ from ..ir.package_plan import shape_text
 from ..ir.statement_tree import Statement, flat, reads
 from ..modules.members import looked_up, member_name
 from .loops.rounds import Lists, Rounds
-from .roles import ORDINALS, PARTED, PUT_TOGETHER, role, viewed
+from .roles import ORDINALS, PUT_TOGETHER, role, viewed
 
 _TRUTH = ir.DataType.BOOL
+_PLACES = ("positions", "rows", "columns")
 _SAYS = r"(?!constant)[A-Za-z_]+"  # an attribute that is called after what it is
 
 
@@ -194,7 +196,7 @@ class Naming:
     def view(self, statement: Statement) -> str:
         """The last word of what is still called so, in another form."""
         value = viewed(statement.expr)
-        words = self.called(value).split("_") if value is not None else []
+        words = self.called(value).split("_")
         word = words[-1] if len(words) > 1 else ""
         return word if word and variable(word) == word else ""  # seq_len: no len
 
@@ -203,6 +205,8 @@ class Naming:
         name = target.meta.get("role", "")
         if not name and len(statement.targets) == 1:
             name = role(statement.expr)
+            if self.called(viewed(statement.expr)) in _PLACES:
+                name = "positions"
         if name == "positions" and name in live:  # those of a mask, along either side
             *_, high, wide = 1, 1, *(self.shapes.dims(target) or ())
             name = "columns" if wide != 1 else "rows" if high != 1 else ""
@@ -466,8 +470,10 @@ class Naming:
             layers += len(members(operand))
         return []
 
-    def called(self, value: ir.Value) -> str:
+    def called(self, value: ir.Value | None) -> str:
         """A value's name, or of the only variable that its expression reads."""
+        if value is None:
+            return ""
         sources = self.sources.get(value, [])
         if value not in self.names and len(sources) == 1:
             return self.called(sources[0])

@@ -19,6 +19,7 @@ from ...analysis.spelling.expr import (
     render,
     spell,
 )
+from ..classes.bodies import is_rolled
 from ..classes.module_classes import ModuleClass
 from ..classes.provenance import Sources
 from ..ir.annotations import annotation
@@ -169,7 +170,8 @@ class BodyWriter(Inlining):
                     places[value] = f"{family.name}.{j}", i
         plain = not any(m.inner or m.index is not None for m in self.cls.members)
         children = [m.what for m in self.cls.members] if plain else []
-        return Lists(places, sizes, children, given, made)
+        lists = Lists(places, sizes, children, given, made)
+        return lists.of_children() if is_rolled(self.classes, self.cls) else lists
 
     def rolled(self, statements: list[Statement]) -> list[Statement]:
         """The statements, what comes round as loops."""

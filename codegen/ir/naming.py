@@ -27,6 +27,14 @@ ROLES = (
 )
 # What no argument is called after.
 PASSING = (*GENERIC, *dict.fromkeys((*BRANCHES.values(), *ROLES)))
+# What a value is parted by.
+PARTED = frozenset({".chunk", ".split", ".unbind"})
+# Methods and functions that give what they are called on another form.
+VIEWS = frozenset(
+    ".bool .contiguous .expand .expand_as .flatten .float .int .long .movedim .permute"
+    " .repeat .reshape .roll .squeeze .to .transpose .type_as .unflatten .unsqueeze"
+    " .view F.pad".split()
+)
 
 
 class NameSource(NamedTuple):

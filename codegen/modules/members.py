@@ -565,7 +565,7 @@ def _uses(expr: Expr, value: ir.Value) -> Iterator[str]:
                 yield "weight"
             if is_it(next(iter(joined(expr)), None)):
                 yield "prefix"
-        case Subscript((_, only)) if is_it(only):
+        case Subscript((_, *places)) if any(map(is_it, places)):
             yield "indices"
         case Subscript((only, *rows)) if is_it(only) and is_float(value):
             yield from ("table" for row in rows if isinstance(row, Ref))

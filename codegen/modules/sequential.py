@@ -32,10 +32,14 @@ def owns(item: Item) -> bool:
 
 def is_chain(call: ModuleCall) -> bool:
     """Whether it is an nn.Sequential: each member fed by the one before it, no more."""
+    long = len(call.items) > 1 or _alone(call)
+    return long and _numbered(call) and hands_on(call)
+
+
+def hands_on(call: ModuleCall) -> bool:
+    """Whether it gives each member what the one before it makes, and does no more."""
     one = len(call.inputs) == len(call.outputs) == 1
-    if not one or call.sizes or call.constants or not _numbered(call):
-        return False
-    if len(call.items) < 2 and not _alone(call):
+    if not one or call.sizes or call.constants:
         return False
     current: ir.Value | None = call.inputs[0]
     for item in call.items:

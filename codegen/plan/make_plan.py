@@ -14,7 +14,7 @@ from ... import __version__
 from ...analysis.literals import one_line
 from ...analysis.spelling.expr import Function, helpers
 from ...rewrites.simplify import Rewriting
-from ..classes.bodies import in_runs, repeated_lines
+from ..classes.bodies import in_runs, is_rolled, repeated_lines
 from ..classes.constant_texts import Constants
 from ..classes.constructor_arguments import ANY
 from ..classes.module_classes import ClassTable, ModuleClass
@@ -202,8 +202,13 @@ def _class_plan(
         helpers.update(dict.fromkeys(written.helpers))  # type: ignore[arg-type]
     loop = repeated_lines(classes, cls, cls.holes)
     members = loop or _member_lines(cls, classes, constants)
-    behind = sources.members(cls)
-    one_loop = (SourceNodes(), merged(behind))  # for all members
+    behind = tuple(sources.members(cls))
+    if is_rolled(classes, cls):  # the last two lines are a loop
+        behind = (
+            *behind[: len(loop) - 2],
+            SourceNodes(),
+            merged(behind[len(loop) - 2 :]),
+        )
     return ClassPlan(
         cls.name,
         MethodPlan(
@@ -211,7 +216,7 @@ def _class_plan(
             _parameters(cls, classes),
             "None",
             tuple(members),
-            one_loop if loop[1:] else tuple(behind),
+            behind,
         ),
         method_plan("forward", body, cls, sources),
         lanes=tuple(method_plan(*lane, cls, sources) for lane in lanes),

@@ -200,6 +200,8 @@ def _steps(before: _Axes, after: _Axes, sizes: Dims, wanted: Dims) -> list[_Step
     if flat != [x for axis in before for x in axis]:
         whole = _contiguous(before, flat) and not _taken_apart(before, after)
         blocks = before if whole else _by_order(before, after)
+        moved = [block for block in blocks if block]  # axes of 1 go first, if all do
+        blocks = moved if len(moved) == len(after) < len(blocks) else blocks
         if blocks is not before:
             sizes = tuple(product(x.size for x in block) for block in blocks)
             steps.append(sizes)

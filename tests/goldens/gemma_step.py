@@ -174,12 +174,12 @@ class Gemma3ForCausalLM(nn.Module):
         x = self.embed_tokens(input_ids) * 4.0  # [batch, seq, 16]
         positions = torch.arange(input_ids.shape[1], device=input_ids.device)  # [seq]
         positions = positions + past[0][0].shape[2]
-        y = positions[None, None, :, None]  # [1, 1, seq, 1]
+        rows = positions[None, None, :, None]  # [1, 1, seq, 1]
         columns = torch.arange(size, device=input_ids.device)[None, None, None, :]
-        mask = columns <= y  # [1, 1, seq, past + seq]
+        mask = columns <= rows  # [1, 1, seq, past + seq]
         attention_mask = attention_mask.bool()[:, None, None, :size]
         mask2 = mask & attention_mask  # [batch, 1, seq, past + seq]
-        mask = (columns > y - 8) & mask & attention_mask
+        mask = (columns > rows - 8) & mask & attention_mask
         cos, sin, cos2, sin2 = self.rotary_emb(positions)  # [1, seq, 4]
         cos = cos.unsqueeze(1)  # [1, 1, seq, 4]
         sin = sin.unsqueeze(1)

@@ -32,13 +32,19 @@ OUTPUTS = {
 
 class BasicBlock(nn.Module):
     def __init__(
-        self, in_channels: int, width: int, stride: int = 1, downsample: bool = False
+        self,
+        in_channels: int,
+        out_channels: int,
+        stride: int = 1,
+        downsample: bool = False,
     ):
         super().__init__()
-        self.conv1 = nn.Conv2d(in_channels, width, 3, stride=stride, padding=1)
-        self.conv2 = nn.Conv2d(width, width, 3, padding=1)
+        self.conv1 = nn.Conv2d(in_channels, out_channels, 3, stride=stride, padding=1)
+        self.conv2 = nn.Conv2d(out_channels, out_channels, 3, padding=1)
         self.downsample = (
-            nn.Conv2d(in_channels, width, 1, stride=2) if downsample else nn.Identity()
+            nn.Conv2d(in_channels, out_channels, 1, stride=2)
+            if downsample
+            else nn.Identity()
         )
 
     def forward(self, x: Tensor) -> Tensor:

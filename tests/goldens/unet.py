@@ -31,10 +31,10 @@ OUTPUTS = {
 
 
 class DoubleConv(nn.Module):
-    def __init__(self, in_channels: int, width: int):
+    def __init__(self, in_channels: int, out_channels: int):
         super().__init__()
-        self.conv1 = nn.Conv2d(in_channels, width, 3, padding=1)
-        self.conv2 = nn.Conv2d(width, width, 3, padding=1)
+        self.conv1 = nn.Conv2d(in_channels, out_channels, 3, padding=1)
+        self.conv2 = nn.Conv2d(out_channels, out_channels, 3, padding=1)
 
     def forward(self, x: Tensor) -> Tensor:
         x = F.relu(self.conv1(x))

@@ -60,7 +60,7 @@ class Lists:
     def of_children(self) -> Lists:
         """As if all members stood in one list."""
         places = {child: (CHILDREN, i) for i, child in enumerate(self.children)}
-        return Lists(places, {CHILDREN: len(places)})
+        return replace(self, places=places, sizes={CHILDREN: len(places)})
 
     def place(self, leaf: Expr) -> tuple[str, int] | None:
         """The list that a leaf stands in, and where."""

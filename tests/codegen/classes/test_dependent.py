@@ -88,10 +88,10 @@ def test_one_width_joined_with_so_many_of_another() -> None:
     assert written(JOINED, [16, 16, 64], [64, 32, ANY], [8, 2, 14])[2] == "width"
 
 
-def test_what_enters_once_more_is_a_width_inside() -> None:
+def test_what_leaves_the_last_layer_is_called_so() -> None:
     labels = "in_channels in_channels out_channels"
     rows = [128, 80, 80], [256, 96, 96]
-    assert written(labels, *rows) == ["in_channels", "width", "width"]
+    assert written(labels, *rows) == ["in_channels", "out_channels", "out_channels"]
 
 
 def test_a_count_of_a_class_inside_is_none_of_the_one_around_it() -> None:
@@ -103,7 +103,7 @@ def test_a_count_of_a_class_inside_is_none_of_the_one_around_it() -> None:
 def test_a_multiple_in_many_places_keeps_its_name() -> None:
     labels = "in_channels out_channels in_channels out_channels groups in_channels"
     rows = [16, 64, 64, 64, 64, 64], [32, 128, 128, 128, 128, 128]
-    assert written(labels, *rows) == ["in_channels", *["width"] * 5]
+    assert written(labels, *rows) == ["in_channels", *["out_channels"] * 5]
 
 
 @pytest.mark.parametrize(

@@ -215,7 +215,7 @@ def of_depth(depth: int, kind: str = "Block") -> Body:
 def test_lists_of_several_depths_are_of_one_class(emitted: Emit) -> None:
     found = emitted(staged((2, of_depth(1)), (3, of_depth(3)), (2, of_depth(2))))
     assert found.classes == ["Block", "Stage", "Net"]
-    assert "nn.Sequential(*(Block(hidden) for _ in range(depth)))" in found.text
+    assert "nn.Sequential(*(Block(out_features) for _ in range(depth)))" in found.text
     assert (
         "Stage(8, 12, depth=1), Stage(12, 27, depth=3), Stage(27, 12, depth=2)"
         in found.text
@@ -288,7 +288,9 @@ def of_rows(rows: int) -> Body:
 def test_a_list_of_lists_has_its_depth(emitted: Emit) -> None:
     found = emitted(staged((2, of_rows(2)), (3, of_rows(3))))
     assert found.classes == ["Block", "Stage", "Net"]
-    row = "nn.Sequential(Block(hidden), Block(hidden)) for _ in range(depth)"
+    row = (
+        "nn.Sequential(Block(out_features), Block(out_features)) for _ in range(depth)"
+    )
     assert row in " ".join(found.text.split())
 
 
@@ -297,9 +299,39 @@ def test_a_list_of_one_is_no_list_where_none_is_longer(emitted: Emit) -> None:
     assert "Sequential" not in text and "depth" not in text
 
 
+def numbered(*depths: int) -> onnx.ModelProto:
+    """Stages of modules called block1, block2 ..., the first ones of other sizes."""
+    g, x, width = Traced(x=["batch", 8]), "x", 8
+    for i, depth in enumerate(depths):
+        with g.module(f"stages.{i}", "Stage"):
+            for k in range(1, depth + 1):
+                with g.module(f"block{k}", "Block"):
+                    x = g("Relu", g.fc(x, "fc1", width, 4 * i + 4))
+                    width = 8 * i + 6
+                    x = g.fc(x, "fc2", 4 * i + 4, width)
+    return g.model(y=x)
+
+
+def test_modules_that_are_numbered_by_name_have_a_depth(emitted: Emit) -> None:
+    found = emitted(numbered(2, 5, 3))
+    assert found.classes == ["Block", "Stage", "Net"]
+    text = found.source("Stage")
+    assert "for i in range(2, depth + 1):" in text
+    assert 'self.add_module(f"block{i}", Block(' in text
+    assert "for layer in self.children():" in text
+    assert "Stage(8, 4, 6, depth=2)" in found.text
+
+
+def test_few_modules_that_are_numbered_are_written_out(emitted: Emit) -> None:
+    text = emitted(numbered(3, 3)).source("Stage")
+    assert "self.block3 = Block(" in text
+    assert "add_module" not in text
+    assert "x = self.block2(x)" in text
+
+
 def test_lists_as_long_everywhere_are_written_out(emitted: Emit) -> None:
     text = emitted(staged((2, of_depth(2)), (3, of_depth(2)))).text
-    assert "nn.Sequential(Block(hidden), Block(hidden))" in text
+    assert "nn.Sequential(Block(out_features), Block(out_features))" in text
     assert "depth" not in text
 
 

@@ -104,9 +104,11 @@ def test_numbers_that_differ_become_parameters(emitted: Emit) -> None:
         x = g("Relu", g("Add", y, skip, at=at), at=at)
     found = emitted(g.model(y=g("ReduceMean", x, g.ints(2, 3), keepdims=0)))
     block = found.source("Block")
-    assert "def __init__(self, in_channels: int, width: int, stride: int):" in block
-    assert "nn.Conv2d(in_channels, width, 3, stride=stride, padding=1)" in block
-    assert "nn.Conv2d(width, width, 3, padding=1)" in block
+    assert (
+        "def __init__(self, in_channels: int, out_channels: int, stride: int):" in block
+    )
+    assert "nn.Conv2d(in_channels, out_channels, 3, stride=stride, padding=1)" in block
+    assert "nn.Conv2d(out_channels, out_channels, 3, padding=1)" in block
     assert (
         "[Block(8, 8, stride=1), Block(8, 16, stride=2), Block(16, 32, stride=2)]"
         in (" ".join(found.source().split()).replace("[ ", "[").replace("( ", "("))

@@ -25,16 +25,25 @@ _NODES = (
 class _Votes:
     """The weights of the leaves: which leaf of which tree gives what to which class."""
 
-    def __init__(self, site: LoweringSite, prefix: str) -> None:
-        self.trees = site.integers(f"{prefix}_treeids")
-        self.nodes = site.integers(f"{prefix}_nodeids")
-        self.ids = site.integers(f"{prefix}_ids")
-        self.weights = _numbers(site, f"{prefix}_weights")
-        sizes = {a.size for a in (self.trees, self.nodes, self.ids, self.weights)}
-        if len(sizes) != 1 or not self.ids.size:
+    def __init__(
+        self, site: LoweringSite, prefix: str, targets: int, aggregate: str = "SUM"
+    ) -> None:
+        lists = (f"{prefix}_{name}" for name in ("treeids", "nodeids", "ids"))
+        votes = [site.integers(name).tolist() for name in lists]
+        weights = _numbers(site, f"{prefix}_weights")
+        if {len(v) for v in votes} != {weights.size} or not weights.size:
             raise site.unsupported("the lists of its weights differ in length")
-        if len(set(zip(self.trees, self.nodes, self.ids, strict=True))) < self.ids.size:
-            raise site.unsupported("a leaf has two weights for one class or target")
+        # Of a leaf's weights for one target ONNX Runtime reads the first if that is
+        # the only target, and takes them together like those of several trees if not.
+        together = {"MIN": min, "MAX": max}.get(aggregate, np.add)
+        given: dict[tuple[int, ...], np.generic] = {}
+        for vote, weight in zip(zip(*votes, strict=True), weights, strict=True):
+            if vote not in given:
+                given[vote] = weight
+            elif targets > 1:
+                given[vote] = together(given[vote], weight)
+        self.trees, self.nodes, self.ids = np.array(list(given)).T
+        self.weights = np.array(list(given.values()))
 
     def always(self, site: LoweringSite, target: int) -> bool:
         """Whether every row has a vote for it: all leaves of some tree do."""
@@ -100,7 +109,7 @@ def tree_ensemble_regressor(site: LoweringSite) -> Sequence[ir.Value]:
     targets = site.integer("n_targets", 1)
     aggregate = site.text("aggregate_function", "SUM")
     mean = aggregate == "AVERAGE"
-    votes = _Votes(site, "target")
+    votes = _Votes(site, "target", targets, aggregate)
     scores = _trees(site, votes, targets, "SUM" if mean else aggregate)
     if mean:
         ids = site.integers("nodes_treeids")
@@ -126,7 +135,8 @@ def tree_ensemble_regressor(site: LoweringSite) -> Sequence[ir.Value]:
 def tree_ensemble_classifier(site: LoweringSite) -> Sequence[ir.Value]:
     """Trees, base values, a label, and a transform."""
     labels = class_labels(site, "classlabels_int64s")
-    votes, base = _Votes(site, "class"), _numbers(site, "base_values")
+    votes = _Votes(site, "class", len(labels))
+    base = _numbers(site, "base_values")
     transform = site.text("post_transform", "NONE")
     if not labels or not 0 <= votes.ids.min() <= votes.ids.max() < len(labels):
         raise site.unsupported("its class_ids are not those of its labels")

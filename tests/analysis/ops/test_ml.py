@@ -137,6 +137,10 @@ BOTH = votes(
         for c in (0, 1)
     )
 )
+TWICE = votes(  # as skl2onnx writes paths of decisions
+    *((0, n, c, w) for n in (1, 2) for c, w in ((1, 0.5), (0, 0.3 * n), (1, -0.2))),
+    *((1, n, c, 0.3) for n in (1, 2) for c in (0, 0, 1)),
+)
 SOME = votes((0, 1, 0, -0.3), (0, 2, 1, -0.1), (1, 1, 2, -0.4), (1, 2, 0, -0.2))
 CASES: list[tuple[str, list[Any], int, dict[str, Any]]] = [
     *(
@@ -194,6 +198,14 @@ CASES: list[tuple[str, list[Any], int, dict[str, Any]]] = [
         for w in map(of_targets, (FIRST, BOTH, SOME))
     ),
     ("TreeEnsembleClassifier", [X], 2, {**FIRST, "classlabels_int64s": [4]}),
+    *(
+        ("TreeEnsembleRegressor", [X], 1,
+         {**of_targets(TWICE | {"class_ids": ids}), "n_targets": 1 + max(ids)}
+         | {"aggregate_function": how})
+        for how in ("SUM", "MAX", "AVERAGE")
+        for ids in ([0] * 12, TWICE["class_ids"])
+    ),
+    ("TreeEnsembleClassifier", [X], 2, {**TWICE, "classlabels_int64s": [0, 1]}),
     ("CategoryMapper", [np.array(["a", "?"], object)], 1,
      {"cats_strings": ["b", "a"], "cats_int64s": [7, 8]}),
     ("CategoryMapper", [np.array([8, 1])], 1,
@@ -354,11 +366,6 @@ def test_words_and_maps_are_verified(tmp_path: Path) -> None:
         ("TreeEnsembleClassifier", {"nodes_featureids": [9, 0, 0, 1, 0, 0]}, "feature"),
         ("TreeEnsembleClassifier", {"class_weights": [1.0]}, "differ in length"),
         ("TreeEnsembleClassifier", {"nodes_modes": ["ODD"] * 6}, "two classes|modes"),
-        (
-            "TreeEnsembleClassifier",
-            votes((0, 1, 0, 0.3), (0, 2, 0, 0.1), (1, 1, 0, 0.4), (0, 2, 0, 0.2)),
-            "two weights",
-        ),
         (
             "TreeEnsembleClassifier",
             {

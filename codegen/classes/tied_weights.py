@@ -66,7 +66,8 @@ def tie(weights: Sequence[WeightPlan], faithful: bool = False) -> Tied:
         if not weight.origin:
             continue
         same = owners.setdefault(weight.origin, [])
-        owner = next((w for w in same if _equal(w.array(), weight.array())), None)
+        others = (w for w in same if _holder(w) != _holder(weight))  # not its own
+        owner = next((w for w in others if _equal(w.array(), weight.array())), None)
         if owner is None:
             same.append(weight)
             continue

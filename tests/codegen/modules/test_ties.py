@@ -204,6 +204,28 @@ def test_a_vector_of_two_modules_is_one_unless_it_is_all_ones(
     assert len([v for v in vectors if v.dim() == 1]) == (2 if ones else 1)
 
 
+def test_the_two_directions_of_a_layer_are_not_one(tmp_path: Path) -> None:
+    """Keras begins both with the same bias, and the file has them in one tensor."""
+    text = """<ir_version: 8, opset_import: ["": 15]>
+        net (float[5, batch, 3] x, float[2, 8, 3] w, float[2, 8, 2] r)
+        => (float[5, 2, batch, 2] y)
+        <float[2, 16] b = {0,0, 0,0, 1,1, 0,0, 0,0, 0,0, 0,0, 0,0,
+                           0,0, 0,0, 1,1, 0,0, 0,0, 0,0, 0,0, 0,0}>
+        { y = LSTM <hidden_size = 2, direction = "bidirectional"> (x, w, r, b) }"""
+    model = onnx.parser.parse_model(text)
+    for weight in (model.graph.input.pop(), model.graph.input.pop()):
+        shape = [d.dim_value for d in weight.type.tensor_type.shape.dim]
+        numbers = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+        stored = onnx.numpy_helper.from_array(numbers, weight.name)
+        model.graph.initializer.append(stored)
+    fairhand.compile(model, tmp_path / "net")
+    assert (
+        ".lstm = " not in (tmp_path / "net" / "model.py").read_text().split("LSTM(")[1]
+    )
+    lstm = imported(tmp_path / "net").load().lstm
+    assert lstm.bias_ih_l0 is not lstm.bias_ih_l0_reverse
+
+
 def test_a_module_of_two_names_has_both(tmp_path: Path) -> None:
     """enc2 = enc1: the file has the tensors under one name, and calls by both."""
     g = Traced(x=("float32", ["batch", 4, 6, 6]))

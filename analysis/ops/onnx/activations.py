@@ -80,7 +80,8 @@ def _hard_sigmoid(t: Any, n: NodeView, x: Any) -> Any:
     alpha, beta = number(n, "alpha", 0.2), number(n, "beta", 0.5)
     if (alpha, beta) == (float(str(np.float32(1 / 6))), 0.5):
         return t.F.hardsigmoid(x)
-    return (whole(alpha) * x + whole(beta)).clamp(0, 1)
+    scaled = x if alpha == 1 else whole(alpha) * x
+    return (scaled + whole(beta)).clamp(0, 1)
 
 
 def _swish(t: Any, n: NodeView, x: Any) -> Any:

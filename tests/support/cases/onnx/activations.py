@@ -45,7 +45,7 @@ for _name, _attrs in (
     ("Elu", [{"alpha": 0.3}, {"alpha": 2.0}]),
     ("LeakyRelu", [{"alpha": 0.2}, {"alpha": 0.0}, {"alpha": 2.0}]),
     ("Selu", [{"alpha": 0.3, "gamma": 2.0}, {"gamma": 0.3}]),
-    ("HardSigmoid", [{"alpha": 1 / 6}, {"alpha": 0.3, "beta": 0.1}]),
+    ("HardSigmoid", [{"alpha": 1 / 6}, {"alpha": 0.3, "beta": 0.1}, {"alpha": 1.0}]),
     ("Swish", [{"alpha": 0.3}, {"alpha": 1.702}]),
     ("ThresholdedRelu", [{"alpha": 0.3}, {"alpha": 2.0}]),
 ):

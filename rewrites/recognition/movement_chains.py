@@ -61,7 +61,8 @@ def movement_chains(node: ir.Node, around: Neighbourhoods) -> Iterator[Recogniti
             break
         if above.graph is not node.graph:
             break
-        if len(x.uses()) > 1 or x.is_graph_output():
+        read = [user for user, _ in x.uses() if user.op_type != "Shape"]  # not its size
+        if len(read) > 1 or x.is_graph_output():
             shared = min(shared, len(row))
         row.append(above)
     for count in (1, *range(len(row), 1, -1)):

@@ -7,7 +7,7 @@
 
 Source     bert_open, opset 20, 123 nodes
 Generator  fairhand 0.1.0
-Rewrites   -O1: 5 proven rules applied 14 times, as report.json lists
+Rewrites   -O1: 5 proven rules applied 12 times, as report.json lists
 Weights    weights.safetensors, 6,256 parameters
 
 Edits outlive the next compile, or stop it. Needs PyTorch and safetensors alone.

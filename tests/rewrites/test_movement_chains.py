@@ -180,3 +180,13 @@ def test_drawn_rows_move_the_same(seed: int) -> None:
     assert len(left) <= min(count, 5) + 1  # six are three at most
     for batch in (0, 1, 5):
         assert_alike(before, after, batch, 4, 6)
+
+
+def test_what_is_asked_only_for_its_sizes_is_not_needed() -> None:
+    """As Keras stacks recurrent layers: the next one reads its batch off the first."""
+    before, after, left = rewritten("""
+        (float[t, n, 4] x) => (float[t, n, 4] y, int64[3] sizes) {
+            a = Transpose <perm = [1, 0, 2]> (x) sizes = Shape(a)
+            b = Transpose <perm = [1, 0, 2]> (a) y = Neg(b) }""")
+    assert left.count("Transpose") <= 1 and left[-1] == "Neg"
+    assert_alike(before, after, 2, 3, 4)

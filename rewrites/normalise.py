@@ -37,6 +37,7 @@ from .adapters.cleanup import (
     split_long,
     unused_opsets,
 )
+from .adapters.counted_loops import count_loops
 from .adapters.function_operators import expand, expandable
 from .adapters.opset_adapters import (
     ADAPTERS,
@@ -80,6 +81,7 @@ def normalise(model: ir.Model) -> ir.Model:
     sort(model.graph)
     _adapt(model, names)
     slice_sequences(model, names)
+    count_loops(model, names)
     split_long(model, names)
     lower(model, names, lambda: _infer_types(model))
     remove_idle_nodes(model, names)

@@ -238,11 +238,10 @@ class Spelling:
                 ints = view.ints(i)
                 if ints is not None and isinstance(ints[0], Expr):
                     numbers[i] = ints[0]
-        tensors = [
-            i
-            for i, v in enumerate(view.node.inputs)
-            if v is not None and i not in numbers
-        ]
+        given = {i for i, v in enumerate(view.node.inputs) if v is not None}
+        if given <= {*numbers}:  # one that is computed stays the tensor among them
+            numbers = {i: x for i, x in numbers.items() if not isinstance(x, Expr)}
+        tensors = sorted(given - {*numbers})
         ranks = [self.shapes.rank(view.value(i)) for i in tensors]
         out = self.shapes.rank(view.node.outputs[0])
         if not tensors or None in ranks or out is None:

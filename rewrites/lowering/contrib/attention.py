@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from ....analysis.graph.traversal import bodies
 from ...adapters.opset_adapters import AdapterSite, extension
 
 _FILTER = -10000.0  # what a masked score is lowered by, unless the node says otherwise
@@ -83,11 +84,18 @@ def _biased(
 
 
 def last_size(site: AdapterSite, x: ir.Value) -> int:
-    """The size of the last axis. Raises Unsupported where it is no number."""
-    size = x.shape[-1] if x.shape is not None and len(x.shape) else None
-    if not isinstance(size, int):
+    """The size of the last axis. Raises Unsupported where it is no number.
+
+    The tables of long contexts come of an If, whose branches say how wide they are.
+    """
+    node, place = x.producer(), x.index() or 0
+    branches = bodies(node) if node is not None and node.op_type == "If" else []
+    made = [x, *(body.outputs[place] for body in branches)]
+    sizes = {v.shape[-1] for v in made if v.shape is not None and len(v.shape)}
+    known = [size for size in sizes if isinstance(size, int)]
+    if len(known) != 1:
         raise site.unsupported(f"the size of {x.name!r} is unknown")
-    return size
+    return known[0]
 
 
 def _split_heads(site: AdapterSite, x: ir.Value, heads: int) -> ir.Value:

@@ -150,6 +150,30 @@ def test_dynamic_sizes(tmp_path: Path) -> None:
     check(made, feeds, tmp_path)
 
 
+def test_tables_of_an_if(tmp_path: Path) -> None:
+    """Of a long context or a short one, as onnxruntime-genai writes them."""
+
+    def branch(rows: int) -> onnx.GraphProto:
+        made = [
+            onnx.numpy_helper.from_array(ROTARY[n][:rows], f"{n}{rows}") for n in "cs"
+        ]
+        outs = [onnx.helper.make_tensor_value_info(t.name, 1, t.dims) for t in made]
+        nodes = [onnx.helper.make_node("Constant", [], [t.name], value=t) for t in made]
+        return onnx.helper.make_graph(nodes, "tables", [], outs)
+
+    chosen = onnx.helper.make_node(
+        "If", ["long"], ["c", "s"], then_branch=branch(20), else_branch=branch(10)
+    )
+    node = call("RotaryEmbedding", "x p c s")
+    for long in (True, False):
+        feeds = {"x": normal(2, 3, 32), "p": PLACES, "long": np.array(long)}
+        made = model([chosen, node], feeds)
+        for name in "cs":
+            named = onnx.helper.make_tensor_value_info(name, 1, ["rows", "half"])
+            made.graph.value_info.append(named)
+        check(made, feeds, tmp_path)
+
+
 # ---- packings that ONNX Runtime has no kernel for, against those that it has
 
 

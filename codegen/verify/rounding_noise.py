@@ -58,10 +58,10 @@ def own_noise(
 ) -> dict[str, float]:
     """How far each of ONNX Runtime's own outputs moves with the last bits.
 
-    Those of the inputs, and of the scales by which activations become integers: that
-    moves the numbers that are rounded; and where float64 takes the place of float32 in
-    what it computes coarsely. `load` makes a session of a model. Errors are relative to
-    the largest element, as everywhere (tolerances.py).
+    Those of the inputs, and of all weights where activations become integers: that
+    moves what is rounded as another order of sums would; and where float64 takes the
+    place of float32 in what it computes coarsely. `load` makes a session of a model.
+    Errors are relative to the largest element, as everywhere (tolerances.py).
     """
     noise = dict.fromkeys((tensor.name for tensor in session.get_outputs()), 0.0)
     exact = _in_double(_read(source))
@@ -71,9 +71,9 @@ def own_noise(
     while seed < seeds:
         rng = np.random.default_rng(seed)
         moved = {name: _one_bit_off(value, rng) for name, value in feed.items()}
-        scaled = _other_scales(source, rng)
-        seed, seeds = seed + 1, _SEEDS if scaled is None else _LEAPING_SEEDS
-        other = session if scaled is None else load(scaled)
+        weighed = _other_weights(source, rng)
+        seed, seeds = seed + 1, _SEEDS if weighed is None else _LEAPING_SEEDS
+        other = session if weighed is None else load(weighed)
         for name, off in zip(noise, distances(other, moved, expected), strict=True):
             noise[name] = max(noise[name], off)
     return noise
@@ -97,20 +97,15 @@ def _one_bit_off(array: Any, rng: np.random.Generator) -> Any:
     return np.asarray(np.nextafter(array, side.astype(array.dtype)))
 
 
-def _other_scales(source: str | bytes, rng: np.random.Generator) -> bytes | None:
-    """The model with its scales moved by a bit; None if it has none."""
-    model = _read(source)
-    rounding = [node for node in model.graph.node if quantises(node)]
-    made = {name for node in rounding for name in node.output}
-    scaling = (n for n in model.graph.node if n.op_type == "Mul" and made & {*n.input})
-    read = {name for node in (*rounding, *scaling) for name in node.input}
-    found = False
-    for tensor in model.graph.initializer:
-        if tensor.name in read and tensor.data_type == onnx.TensorProto.FLOAT:
-            array = onnx.numpy_helper.to_array(tensor)
-            moved = _one_bit_off(array, rng)
-            tensor.CopyFrom(onnx.numpy_helper.from_array(moved, tensor.name))
-            found = True
+def _other_weights(source: str | bytes, rng: np.random.Generator) -> bytes | None:
+    """A model that rounds with its weights moved by a bit; None for any other."""
+    model, found = _read(source), False
+    if any(quantises(node) for node in model.graph.node):
+        for tensor in model.graph.initializer:
+            if tensor.data_type == onnx.TensorProto.FLOAT:
+                moved = _one_bit_off(onnx.numpy_helper.to_array(tensor), rng)
+                tensor.CopyFrom(onnx.numpy_helper.from_array(moved, tensor.name))
+                found = True
     return _serialised(model) if found else None
 
 

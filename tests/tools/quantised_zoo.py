@@ -272,7 +272,7 @@ before it; off by at most so many steps, in so many numbers of all.
 bits of their range. A number that lies between two integers goes to either by its last
 bit, and all that is computed from it follows. So beside it stands how far ONNX Runtime
 is off itself: *optimised*, at its level "extended", where it computes QDQ pairs in
-integers; *moved*, when each scale moves by its last bit.
+integers; *moved*, when each weight moves by its last bit.
 
 {counted}
 

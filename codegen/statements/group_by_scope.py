@@ -78,21 +78,32 @@ def _hoisted(steps: list[Assignment], faithful: bool) -> list[Assignment]:
 
     An exporter that merges equal work leaves it where it was met first: the mask of
     twelve layers inside the first layer, which then is unlike the others. What stands
-    amid a module's steps and needs none of its layers goes ahead of it, too.
+    amid a module's steps, of no module that has a layer, and needs none of its layers
+    goes ahead of it, too.
     """
     ends = {
         s.scopes[:depth]: i
         for i, s in enumerate(steps)
         for depth in range(len(s.scopes) + 1)
     }
+    ahead: list[tuple[Scope, ...]] = [()]  # where the next layer stands
+    for step in reversed(steps):
+        ahead.append(ahead[-1] if step.form is None else step.scopes)
+    layers = [step.scopes for step in steps if step.form is not None]
+    layered = {at[:depth] for at in layers for depth in range(len(at) + 1)}
     users = readers_of(steps)
     ordered: list[Assignment] = []
     for i, step in enumerate(steps):
         outs = [out for out in step.outputs if out is not None]
         around = [u for out in outs for u in users.get(out, ())]
         shared = common_scopes([s.scopes for s in (step, *around)])
-        amid = ordered[-1].scopes[: len(step.scopes) + 1] if ordered else ()
-        is_amid = bool(amid) and step.scopes == amid[:-1] and ends[amid] > i
+        last = ordered[-1].scopes if ordered else ()
+        depth = len(common_scopes([step.scopes, last]))
+        amid, own = last[: depth + 1], step.scopes[: depth + 1]
+        goes_on = ends[amid] > i
+        if len(own) > depth:  # of another module
+            goes_on &= own not in layered and ahead[-1 - i][: depth + 1] == amid
+        is_amid = len(amid) > depth and goes_on
         ordered.append(step)
         if step.form is None and (is_amid or len(shared) < len(step.scopes)):
             inner = amid if is_amid else step.scopes[: len(shared) + 1]

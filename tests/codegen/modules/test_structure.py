@@ -249,6 +249,26 @@ def test_what_layers_share_takes_nothing_out_of_other_modules(emitted: Emit) -> 
     assert found.classes == ["Gate", "Layer", "Net"]
 
 
+def test_a_module_without_layers_amid_another_divides_it_not(emitted: Emit) -> None:
+    """A quantiser sorts nodes anew: what counts a mask then stands in a first layer."""
+    g = Traced(x=[2, 8], mask=[2, 3])
+    x, counts = "x", ""
+    for i in range(3):
+        with g.module(f"layers.{i}", "Layer"):
+            y = g.layer_norm(x, "norm", 8)
+        if not counts:
+            with g.module("counting", "Counting"), g.module("counting.sum", "Sum"):
+                counts = g("Neg", g("ReduceSum", "mask", g.ints(1), keepdims=1))
+        with g.module(f"layers.{i}", "Layer"):
+            x = g("Add", x, g("Mul", g.fc(y, "fc", 8, 8), counts))
+    found = emitted(g.model(y=x))
+    assert found.body()[-3:] == [
+        "for layer in self.layers:",
+        "x = layer(x, y)",
+        "return x",
+    ]
+
+
 def test_two_original_classes_stay_two(emitted: Emit) -> None:
     g = Traced(x=["batch", 8])
     with g.module("first", "Plain"):

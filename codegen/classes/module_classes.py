@@ -291,10 +291,9 @@ def _layer_text(
     after = {}
     for key in sorted(form.keywords):
         value, default = form.keywords[key]
-        if column in holes:
-            after[key] = f"{key}={holes[column]}"
-        elif value != default:
-            after[key] = f"{key}={render(spell(value))}"
+        text = holes.get(column) or render(spell(value))
+        if text != render(spell(default)):
+            after[key] = f"{key}={text}"
         column += 1
     # Printed in the order the operator gave; counted in a fixed one.
     texts += [after[key] for key in form.keywords if key in after]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from fairhand.analysis.ops.module_form import ModuleForm
+from fairhand.codegen.classes import module_classes
 from fairhand.codegen.classes.constructor_arguments import (
     ANY,
     parameters,
@@ -145,3 +147,16 @@ def test_a_number_of_statements_that_is_a_layers_is_one() -> None:
     assert written("dilation size1", *rows) == ["dilation", "dilation"]
     # In two sizes it may be chance.
     assert written("dilation size1", *rows[:2]) == ["dilation", "size1"]
+
+
+@pytest.mark.parametrize(
+    "holes, text",
+    [
+        ({}, "nn.Conv2d(8, 8, padding=1)"),
+        ({2: "0"}, "nn.Conv2d(8, 8)"),  # a row, where it is called
+        ({0: "width", 2: "padding"}, "nn.Conv2d(width, 8, padding=padding)"),
+    ],
+)
+def test_a_default_is_not_printed(holes: dict[int, str], text: str) -> None:
+    form = ModuleForm("nn.Conv2d", (8, 8), {"padding": (1, 0)}, {}, (), ())
+    assert module_classes._layer_text(form, 0, holes) == (text, 3)

@@ -174,7 +174,8 @@ CASES: list[tuple[str, list[Any], int, dict[str, Any]]] = [
     ("SVMClassifier", [X], 2, {"coefficients": [1, 0.5, -1] * 2, "rho": [0.1], **TWO,
                                "kernel_type": "LINEAR", "kernel_params": [0.0] * 3}),
     ("SVMClassifier", [X], 2, {"coefficients": [1, 0.5, -1] * 2, "rho": [0.1], **TWO,
-                               "kernel_type": "LINEAR", "prob_a": [-1.5]}),
+                               "kernel_type": "LINEAR", "prob_a": [-1.5],
+                               "prob_b": [0.2], "kernel_params": [0.0] * 3}),
     *(
         ("SVMRegressor", [X], 1, {"kernel_type": k, "one_class": one, **SVR})
         for k in ("POLY", "RBF")

@@ -355,9 +355,10 @@ def is_rolled(classes: ClassTable, cls: ModuleClass) -> bool:
     repeated = repetition(classes, cls.call)
     if repeated is None or not repeated.stem or repeated.start is None:
         return False
-    depth = [column.label for column in repeated.columns].index("depth")
-    others = repeated.columns[depth].value - 1
-    return bool(repeated.joins) or depth in cls.holes or others >= _MIN_LAYERS
+    if repeated.joins:
+        return True
+    depth = len(repeated.columns) - 2 * len(repeated.layer.parameters) - 1
+    return depth in cls.holes or repeated.columns[depth].value > _MIN_LAYERS
 
 
 def repeated_lines(
@@ -383,29 +384,29 @@ def repeated_lines(
     )
     size = len(repeated.layer.parameters)
     first, others = given[:size], given[size:]
-    one, next_one = (classes.construct(repeated.layer, x) for x in (first, others))
     stem, start = repeated.stem, repeated.start
-    if not stem:
-        return [f"nn.Sequential({_in_a_row(before, one, next_one, depth)})"]
-    if not repeated.joins:
-        assert start is not None
-        rolled = is_rolled(classes, cls)
-        made = before + [one] * (one != next_one or not rolled)
-        made += [] if rolled else [next_one] * (int(depth) - 1)
-        lines = [f"self.{stem}{i} = {text}" for i, text in enumerate(made, start)]
-        begin, end = start + len(made), _plus(depth, start + len(before))
-        bounds = f"{begin}, {end}" if begin else end
-        loop = [
-            f"for i in range({bounds}):",
-            f'    self.add_module(f"{stem}{{i}}", {next_one})',
-        ]
-        return lines + loop * rolled
-    counted = [_counted(*pair) for pair in zip(first, others, strict=True)]
-    layer, head = classes.construct(repeated.layer, counted), f"for i in range({depth})"
+    if repeated.joins:
+        counted = [_counted(*pair) for pair in zip(first, others, strict=True)]
+        layer = classes.construct(repeated.layer, counted)
+        head = f"for i in range({depth})"
+        if start is None:
+            return [f"self.{stem} = nn.ModuleList({layer} {head})"]
+        number = "{i + 1}" if start else "{i}"
+        return [f"{head}:", f'    self.add_module(f"{stem}{number}", {layer})']
+    one, next_one = (classes.construct(repeated.layer, x) for x in (first, others))
     if start is None:
-        return [f"self.{stem} = nn.ModuleList({layer} {head})"]
-    number = "{i + 1}" if start else "{i}"
-    return [f"{head}:", f'    self.add_module(f"{stem}{number}", {layer})']
+        return [f"nn.Sequential({_in_a_row(before, one, next_one, depth)})"]
+    rolled = is_rolled(classes, cls)
+    made = before + [one] * (one != next_one or not rolled)
+    made += [] if rolled else [next_one] * (int(depth) - 1)
+    lines = [f"self.{stem}{i} = {text}" for i, text in enumerate(made, start)]
+    begin, end = start + len(made), _plus(depth, start + len(before))
+    bounds = f"{begin}, {end}" if begin else end
+    loop = [
+        f"for i in range({bounds}):",
+        f'    self.add_module(f"{stem}{{i}}", {next_one})',
+    ]
+    return lines + loop * rolled
 
 
 def _plus(text: str, more: int) -> str:

@@ -421,6 +421,10 @@ def _extras(longer: ModuleCall, shorter: ModuleCall) -> Iterator[Extra]:
         for item in longer.items
         if isinstance(item, Assignment) and len(item.outputs) == 1 and not item.optional
     ]
+    forms = [step.form for step in steps if step.form is not None]
+    steps = [
+        s for s in steps if s.form is None or forms.count(s.form) == 1
+    ]  # no layer that is called again
     cuts = [step for step in steps if _cuts(step)]
     if len(cuts) == more and len({(*numbers_in(step.expr),) for step in cuts}) == 1:
         yield {step: _operands(step)[0] for step in cuts}

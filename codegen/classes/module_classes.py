@@ -291,8 +291,9 @@ def _layer_text(
     after = {}
     for key in sorted(form.keywords):
         value, default = form.keywords[key]
-        text = holes.get(column) or render(spell(value))
-        if text != render(spell(default)):
+        usual = render(spell(default))
+        own = usual if value == default else render(spell(value))
+        if (text := holes.get(column) or own) != usual:
             after[key] = f"{key}={text}"
         column += 1
     # Printed in the order the operator gave; counted in a fixed one.

@@ -205,10 +205,11 @@ class Naming:
         name = target.meta.get("role", "")
         if not name and len(statement.targets) == 1:
             name = role(statement.expr)
-            if self.called(viewed(statement.expr)) in _PLACES:
-                name = "positions"
+        dims = self.shapes.dims(target) or ()
+        if self.called(viewed(statement.expr)) in _PLACES:  # [1, n] is often one batch
+            name = "positions" if len(dims) > 2 or dims[-1:] == (1,) else name
         if name == "positions" and name in live:  # those of a mask, along either side
-            *_, high, wide = 1, 1, *(self.shapes.dims(target) or ())
+            *_, high, wide = 1, 1, *dims
             name = "columns" if wide != 1 else "rows" if high != 1 else ""
         if name == "total" and is_whole(target) and ".sum" in callees(statement.expr):
             name = "counts"  # of a mask's ones, which layers are given

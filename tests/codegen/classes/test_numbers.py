@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -327,6 +328,60 @@ def test_few_modules_that_are_numbered_are_written_out(emitted: Emit) -> None:
     assert "self.block3 = Block(" in text
     assert "add_module" not in text
     assert "x = self.block2(x)" in text
+
+
+def rows_of(*rows: nn.Module) -> onnx.ModelProto:
+    """Modules in turn on [3, 8], as TorchScript's exporter writes them."""
+    made = io.BytesIO()
+    net = nn.Sequential(*rows).eval()
+    torch.onnx.export(net, (torch.randn(3, 8),), made, dynamo=False)
+    return onnx.load_model_from_string(made.getvalue())
+
+
+class Named(nn.Module):
+    """Calls the modules of these names in turn."""
+
+    def __init__(self, order: str = "", **members: nn.Module) -> None:
+        super().__init__()
+        self.order = order.split() or [*members]
+        for name, member in members.items():
+            self.add_module(name, member)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for name in self.order:
+            x = getattr(self, name)(x)
+        return x
+
+
+class Layer(Named):
+    """A linear layer and what its sizes don't change."""
+
+    def __init__(self, bias: bool = True) -> None:
+        super().__init__(fc1=nn.Linear(8, 8), fc2=nn.Linear(8, 8, bias))
+
+
+class Stem(Named):
+    """Layers of its own, numbered too."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__(**{f"part{i}": Layer() for i in range(depth)})
+
+
+def test_a_depth_within_is_not_that_of_the_row_around_it(emitted: Emit) -> None:
+    """block1 has a depth of its own in the one, and block2 begins the row."""
+    rows = [{"block1": Stem(n), "block2": Layer(), "block3": Layer()} for n in (4, 6)]
+    found = emitted(rows_of(*(Named(**row) for row in rows)))
+    assert "self.block1 = BlockWithPart(depth=depth)" in found.text
+    assert "self.block3 = BlockWithFc()" in found.text
+    assert found.text.count("add_module") == 1
+
+
+def test_a_layer_that_is_called_again_is_none_that_others_lack(emitted: Emit) -> None:
+    fewer = Named(a=nn.Linear(8, 8), b=nn.Linear(8, 8))
+    found = emitted(
+        rows_of(Named("a b b", a=nn.Linear(8, 8), b=nn.Linear(8, 8)), fewer)
+    )
+    assert "self.b(self.b(" in found.text or found.text.count("= self.b(x)") > 1
 
 
 def test_lists_as_long_everywhere_are_written_out(emitted: Emit) -> None:

@@ -2,7 +2,7 @@
 
 What an iteration hands on as it is comes from outside. If a loop goes on while a state
 that counts from 0 is below such a value, that is how often it runs; both may be cast to
-floats, which is the same up to 2**24.
+floats of 32 bits or more, the same up to 2**24, and to no type that holds less.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from .opset_adapters import TARGET_OPSET, AdapterSite, constant_array
 from .unique_names import UniqueNames
 
 _WHOLE = {ir.DataType.INT32, ir.DataType.INT64}
+_WIDE = {ir.DataType.INT64, ir.DataType.FLOAT, ir.DataType.DOUBLE}  # hold what is cast
 _Bound = ir.Value | int | None
 
 
@@ -47,6 +48,8 @@ def _counted(site: AdapterSite, body: ir.Graph, k: int) -> bool:
         return False
     ends = below - {(number, bound)} == {(after, bound)}  # the number is one behind
     begins = _bare(node.inputs[2 + k]) == 0 and _less(first) == {(0, bound)}
+    if given.dtype not in _WHOLE | _WIDE:
+        return False
     if not ends or not begins or (limit is not None and _bare(limit) != bound):
         return False
     if isinstance(bound, ir.Value):
@@ -78,7 +81,9 @@ def _bare(value: ir.Value | None) -> _Bound:
     """A whole number that was cast, or the number that a constant is."""
     node = None if value is None else value.producer()
     if node is not None and node.op_type == "Cast" and node.inputs[0] is not None:
-        return _bare(node.inputs[0]) if node.inputs[0].dtype in _WHOLE else value
+        given, to = node.inputs[0], ir.DataType(node.attributes.get_int("to", 0))
+        whole = given.dtype in _WHOLE and to in _WIDE | {given.dtype}
+        return _bare(given) if whole else value
     array = constant_array(value)
     if array is None or array.size != 1 or array.dtype.kind not in "if":
         return value

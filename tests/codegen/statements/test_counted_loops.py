@@ -75,3 +75,28 @@ def test_it_begins_for_another_reason(emitted: Emit) -> None:
         1,
         2,
     )
+
+
+def test_a_number_that_a_cast_changes_is_no_bound(emitted: Emit) -> None:
+    """258 is 2 in eight bits."""
+    body = BODY.replace("a = Cast <to = 1>", "a = Cast <to = 3>")
+    text = sums(
+        "count = Identity(given)",
+        body.replace("b = Cast <to = 1>", "b = Cast <to = 3>"),
+    )
+    text = text.replace("limit = Cast <to = 1>", "limit = Cast <to = 3>")
+    same(text.replace("float none", "int8 none"), "while ", emitted, 1, 258)
+
+
+def test_a_count_in_halves_ends_where_it_can_no_more_be_told(emitted: Emit) -> None:
+    """2049 is 2048 there."""
+    model = parse("""g (int64 n, float[3] x) => (float[3] y)
+        <int64 zero = {0}, int64 one = {1}> {
+          z = Cast <to = 10> (zero) w = Cast <to = 10> (one) m = Cast <to = 10> (n)
+          go = Less(z, m)
+          i, y = Loop(, go, z, x) <body = step
+            (int64 k, bool on, float16 at, float[3] a)
+            => (bool more, float16 next, float[3] b) {
+              next = Add(at, w) c = Constant <value = float {1}> () b = Add(a, c)
+              more = Less(next, m) }> }""")
+    check(model, emitted(model), {"n": np.array(2049), "x": floats(3)})

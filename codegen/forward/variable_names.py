@@ -52,6 +52,8 @@ from .loops.rounds import Lists, Rounds
 from .roles import ORDINALS, PUT_TOGETHER, role, viewed
 
 _TRUTH = ir.DataType.BOOL
+_ORDERS = ("<", "<=", ">", ">=")
+_LOCAL = "local_mask"
 _PLACES = ("positions", "rows", "columns")
 _SAYS = r"(?!constant)[A-Za-z_]+"  # an attribute that is called after what it is
 
@@ -157,7 +159,7 @@ class Naming:
             "state": lambda: passing if target in self.carriers else "",
             "part": lambda: self.wishes.get(target, ""),
             "known word": lambda: target.meta.get("word", ""),
-            "truth": lambda: free("mask" if self.is_mask(target) else ""),
+            "truth": lambda: free(self.mask(expr) if self.is_mask(target) else ""),
             "inside": lambda: "" if alone else self.inside(target, statement),
             "module": lambda: again if self.is_block(statement) else "",
             "layer or operator": lambda: self.hint(statement) if alone else "",
@@ -175,6 +177,17 @@ class Naming:
         """Whether it holds truths of elements, not one of all."""
         return target.dtype == _TRUTH and bool(target.shape is None or target.shape)
 
+    def mask(self, expr: Expr) -> str:
+        """What a mask is called: a window's compares sums with a number of places."""
+        compared = [x for x in nodes(expr) if x.label in _ORDERS]
+        pairs = [[x for x in nodes(c) if isinstance(x, Binary)] for c in compared]
+        sides = [
+            x.label for p in pairs if len(p) > 1 for term in p for x in term.operands
+        ]
+        is_wide = any(isinstance(n, int | np.integer) and n > 1 for n in sides)
+        said = map(self.called, reads(expr))
+        return _LOCAL if is_wide or _LOCAL in said else "mask"
+
     def becomes(self, target: ir.Value) -> str:
         """The name of the variable whose value it is at the end of a body."""
         other = self.preferred.get(target)
@@ -186,6 +199,7 @@ class Naming:
         turns = loop.levels.items() if loop is not None and loop.takes_turns else ()
         names = {self.called(v) for values, x in turns if x is target for v in values}
         words = {name.rstrip("0123456789") for name in names}
+        words = {"mask"} if words == {"mask", _LOCAL} else words
         return words.pop() if len(words) == 1 and words.isdisjoint(PASSING) else ""
 
     def result(self, target: ir.Value, statement: Statement) -> str:
@@ -268,9 +282,7 @@ class Naming:
             attr = self.name(found[0]).removeprefix("self.")
             if re.fullmatch(r"[A-Za-z_]+", attr) and not is_plain(attr):
                 return variable(re.sub(r"\b([qkv])_proj", r"\1", attr))
-        if _masks(expr):
-            return "mask"
-        return statement.result
+        return self.mask(expr) if _masks(expr) else statement.result
 
     def inside(self, target: ir.Value, statement: Statement) -> str:
         """After the member of a module behind one of several results, or `mask`, which
@@ -367,7 +379,8 @@ class Naming:
                 self.wishes.setdefault(value, role)
                 return
             statement = made[value]
-            if statement.result or members(statement.expr):
+            layers = members(statement.expr)
+            if statement.result or not all(map(_is_norm, layers)):
                 return  # it has a name of its own, or is what a layer makes
             self.wishes.setdefault(value, role)
             operand = statement.expr
@@ -517,6 +530,10 @@ def _word_within(path: str, holder: str) -> str:
     start = f"{holder}." if holder else ""
     word = path.removeprefix(start).partition(".")[0] if path.startswith(start) else ""
     return variable(word) if re.fullmatch(r"[A-Za-z_]{2,}", word) else ""
+
+
+def _is_norm(member: LayerRef | ModuleRef) -> bool:
+    return isinstance(member, LayerRef) and "Norm" in member.form.layer
 
 
 def _uncast(expr: Expr) -> Expr:

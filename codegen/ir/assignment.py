@@ -18,6 +18,7 @@ from ...analysis.spelling.expr import (
     Ref,
     exchange,
     leaves,
+    nodes,
 )
 
 
@@ -87,6 +88,15 @@ class Assignment:
     def reads(self) -> list[ir.Value]:
         """The graph values that `expr` reads, from left to right, with repeats."""
         return [leaf.value for leaf in leaves(self.expr) if isinstance(leaf, Ref)]
+
+    def operands(self) -> list[ir.Value]:
+        """What it reads, but for that of which it takes the type alone."""
+        every = self.reads()
+        for part in nodes(self.expr):
+            if isinstance(part, Attribute) and part.label == "dtype":
+                (asked,) = part.operands
+                every.remove(asked.value) if isinstance(asked, Ref) else None
+        return every
 
 
 Readers: TypeAlias = dict[ir.Value | None, list[Assignment]]

@@ -169,7 +169,15 @@ def is_plain(attr: str) -> bool:
 
 
 def callee_arguments(outer: list[str]) -> list[str]:
-    """Telling names are kept; the others become x, y, z in order."""
+    """Telling names are kept; the others become x, y, z in order.
+
+    What tells a value from one that isn't given is left out: mask2, local_mask.
+    """
+    bare = [re.sub(r"^local_|(?<=[a-z]{3})2$", "", name) for name in outer]
+    outer = [
+        word if word not in outer and bare.count(word) == 1 else name
+        for word, name in zip(bare, outer, strict=True)
+    ]
     taken = {name for name in outer if name and name not in PASSING}
     names: list[str] = []
     for name in outer:

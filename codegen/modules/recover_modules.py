@@ -12,18 +12,15 @@ from ...analysis.repeats.cycles import Block
 from ...analysis.repeats.find_blocks import find_blocks
 from ...analysis.repeats.single_entry_regions import Item
 from ...analysis.spelling.expr import (
-    Attribute,
     Binary,
     Expr,
     Leaf,
     Ref,
     callee,
     callees,
-    nodes,
     render,
 )
 from ..ir.assignment import Assignment, LayerRef, Scope, readers_of
-from ..ir.control_flow import Block as ControlFlow
 from ..ir.control_flow import inside, laid_out
 from ..ir.identifiers import variable
 
@@ -103,7 +100,7 @@ def _hoist(steps: list[Assignment]) -> None:
     rest: list[list[Assignment]] = []
     for step in steps:
         outputs = [out for out in step.outputs if out is not None]
-        if _owns(step) or not late.keys().isdisjoint(_operands(step)):
+        if _owns(step) or not late.keys().isdisjoint(step.operands()):
             late.update(dict.fromkeys(outputs, len(rest)))
             rest.append([step])
             continue
@@ -112,18 +109,6 @@ def _hoist(steps: list[Assignment]) -> None:
             behind.update(dict.fromkeys(outputs, max(after)))
         (rest[max(after)] if after else first).append(step)
     steps[:] = _close(first + [step for group in rest for step in group])
-
-
-def _operands(step: Assignment) -> list[ir.Value]:
-    """What a step reads, but for that of which it takes the type alone."""
-    if isinstance(step, ControlFlow):
-        return step.reads()
-    every = step.reads()
-    for each in nodes(step.expr):
-        is_type = isinstance(each, Attribute) and each.label == "dtype"
-        if is_type and isinstance(each.operands[0], Ref):
-            every.remove(each.operands[0].value)
-    return every
 
 
 def _owns(step: Assignment) -> bool:
@@ -208,7 +193,7 @@ def _item(step: Assignment) -> Item:
         return f"{leaf.form.layer}<{', '.join(leaf.form.weights)}>"
 
     outputs = tuple(out for out in step.outputs if out is not None)
-    reads = tuple(v for v in _operands(step) if v.const_value is None)
+    reads = tuple(v for v in step.operands() if v.const_value is None)
     whole = list(laid_out([step]))
     texts = (render(inner.expr, name) for inner in whole)
     signature = _NUMBER.sub("#", "; ".join(texts))

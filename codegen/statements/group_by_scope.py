@@ -6,11 +6,13 @@ stands in front of that, and what several modules share, which stands before the
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import groupby
 
 import onnx_ir as ir
 
 from ...analysis.graph.parameters import is_parameter
+from ...analysis.spelling.expr import Attribute, Expr, Ref, exchange, leaves
 from ..ir.assignment import Assignment, Scope, readers_of
 from ..ir.control_flow import Action, Block, steps_of
 from ..ir.module_call import ModuleCall, owned_matrices, sequence_key, weights_key
@@ -46,7 +48,7 @@ def group_blocks(
                         )
                     ]
 
-    items = _group(_hoisted(_sunk(steps, cache), faithful), depth)
+    items = _group(_before_rows(_hoisted(_sunk(steps, cache), faithful), cache), depth)
     enter(items, depth)
     return items
 
@@ -119,6 +121,71 @@ def _hoisted(steps: list[Assignment], faithful: bool) -> list[Assignment]:
                 if mover.scopes[: len(inner)] == inner:
                     mover.scopes = shared
     return ordered
+
+
+def _before_rows(
+    steps: list[Assignment], cache: frozenset[ir.Value]
+) -> list[Assignment]:
+    """Move what one layer of a row alone makes of what stands before the row, there.
+
+    An exporter leaves the mask of the one layer that looks at everything in that layer,
+    which then is unlike the others. What a layer with weights reads stays before that.
+    """
+    late: set[ir.Value | None] = {*cache}  # what weights and caches have to do with
+    rows: dict[tuple[Scope, ...], list[tuple[Assignment, Scope]]] = {}
+    for step in steps:
+        weighs = step.form is not None or owned_matrices(step)
+        if weighs or not late.isdisjoint(step.operands()):
+            late.update(step.outputs)
+        depth = next(
+            (d for d, s in enumerate(step.scopes) if s.path[-1:].isdigit()), -1
+        )
+        if depth >= 0:
+            row = rows.setdefault(step.scopes[:depth], [])
+            row.append((step, step.scopes[depth]))
+    users = readers_of(steps)
+    for around, row in rows.items():
+        size = Counter(layer.class_hint for layer in {layer for _, layer in row})
+        does = Counter(task for _, task in {(at, _task(step, at)) for step, at in row})
+        may: set[Assignment] = set()
+        for step, layer in reversed(row):
+            rare = does[_task(step, layer)] < size[layer.class_hint]
+            readers = [u for out in step.outputs for u in users.get(out, ())]
+            if rare and all(u in may or u.form is None for u in readers):
+                may.update([step] if late.isdisjoint(step.outputs) else [])
+        start = steps.index(row[0][0])
+        inside = {out for step in steps[start:] for out in step.outputs}
+        given = [v for step, _ in row for v in step.reads() if v in late - inside]
+        moved: list[Assignment] = []
+        for step, _ in row:
+            typed = _typed_like(step.expr, given)
+            read = [x.value for x in leaves(typed) if isinstance(x, Ref)]
+            if step in may and inside.isdisjoint(read):
+                inside.difference_update(step.outputs)
+                step.expr, step.scopes = typed, around
+                moved.append(step)
+        rest = [step for step in steps[start:] if step not in moved]
+        steps = [*steps[:start], *moved, *rest]
+    return steps
+
+
+def _task(step: Assignment, layer: Scope) -> tuple[str, str, str]:
+    """What a step does in a layer of a row, as the other layers of the class may."""
+    within = step.scopes[-1].path.removeprefix(layer.path)
+    return layer.class_hint, within, step.node.op_type if step.node else ""
+
+
+def _typed_like(expr: Expr, given: list[ir.Value]) -> Expr:
+    """An expression that takes its type from another value, where it takes one's."""
+
+    def replace(part: Expr) -> Expr | None:
+        match part:
+            case Attribute((Ref() as like,), "dtype"):
+                found = (v for v in given if v.dtype == like.value.dtype)
+                return Ref(next(found, like.value)).dtype
+        return None
+
+    return exchange(expr, replace)
 
 
 def _start_of(inner: tuple[Scope, ...], steps: list[Assignment]) -> int:

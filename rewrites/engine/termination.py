@@ -7,9 +7,11 @@ the nodes that die by the nodes that are new, and the engine refuses it unless
     weight   (measure "weight", the default)  the weight falls, or
     flops    the weight stays or falls and the number of operations falls, or
     order    the weight stays or falls and a movement comes to stand below one more
-             elementwise node than before; no rule moves one up.
+             elementwise node than before, or below one movement less; no rule moves
+             one up.
 
-The order is lexicographic: (weight, operations, nodes that stand below movements). A
+The order is lexicographic: (weight, operations, nodes that stand below movements, pairs
+of movements of which one stands below the other). A
 pair of measures can't take turns, since "flops" and "order" never raise the weight and
 "order" never raises the number of operations.
 """

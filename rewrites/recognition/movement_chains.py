@@ -6,13 +6,13 @@ result has them, under the axes it has. Sizes are polynomials, and a factor is o
 split off where the product gives the size back; equal lists are equal tensors for all
 sizes. Where nothing has moved, sizes alone say what the row does. The steps of the file
 stay where no half of them goes and no transpose, since they say what its author thought
-of, and where one is needed elsewhere.
+of, and where one is needed elsewhere, but for axes that are added in turn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import onnx_ir as ir
@@ -53,7 +53,7 @@ def movement_chains(node: ir.Node, around: Neighbourhoods) -> Iterator[Recogniti
     first."""
     if not _moves(node):
         return
-    row, shared = [node], _MOST
+    row, shared, branched = [node], _MOST, _MOST
     while len(row) < _MOST:
         x = row[-1].inputs[0] if row[-1].inputs else None
         above = None if x is None else x.producer()
@@ -63,12 +63,16 @@ def movement_chains(node: ir.Node, around: Neighbourhoods) -> Iterator[Recogniti
             break
         read = [user for user, _ in x.uses() if user.op_type != "Shape"]  # not its size
         if len(read) > 1 or x.is_graph_output():
-            shared = min(shared, len(row))
+            adds = {user.op_type for user in (above, *read)} == {"Unsqueeze"}
+            if adds and not x.is_graph_output():
+                branched = min(branched, len(row))
+            else:
+                shared = min(shared, len(row))
         row.append(above)
     for count in (1, *range(len(row), 1, -1)):
         found = _shortest(row[:count], around.facts)
         if found is not None and count <= shared:
-            yield found
+            yield found if count <= branched else replace(found, measure="order")
 
 
 def with_rows_behind(nodes: Iterable[ir.Node]) -> list[ir.Node]:

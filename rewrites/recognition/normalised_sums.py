@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...analysis.graph.dims import Dim, Dims
+from ...analysis.graph.parameters import is_parameter
 from ..language.facts import Facts
 from ..language.operators.normalization import (
     GroupNormalization,
@@ -295,6 +296,8 @@ def normalised_sum(region: Region, places: int, facts: Facts) -> Row | None:
     lone = {x for x in found.operands if x and not any(of for of, _ in x)}
     if lone - {(((), 1.0),)} and not {*NORMS}.isdisjoint(region.term.operators):
         return None
+    if any(map(is_parameter, known)):
+        found = _with_number_behind(found)
     operator = OPERATORS[found.name]
     along = {1} if operator in _BY_CHANNEL else region.axes
     writer, row = _Writer(list(known), dtype), tuple(dims[k] for k in sorted(along))
@@ -316,6 +319,16 @@ def normalised_sum(region: Region, places: int, facts: Facts) -> Row | None:
             writer.add(Draft(op, [normal, writer.sum(given)]))
     operands = "(x)" if not inputs else "(x, s, b)"
     return Row(found.name, tuple(writer.drafts), f"{operator}{operands}")
+
+
+def _with_number_behind(found: _Proved) -> _Proved:
+    """A norm whose weights are as the network trained them, and what they are times."""
+    products = [product for x in found.operands for product in x or ()]
+    numbers = {number for of, number in products if of} or {1.0}
+    if found.behind or len(numbers) > 1 or not all(of for of, _ in products):
+        return found
+    trained = [x and tuple((of, 1.0) for of, _ in x) for x in found.operands]
+    return replace(found, operands=(*trained,), behind=((((), numbers.pop()),),))
 
 
 @lru_cache(maxsize=1024)

@@ -179,16 +179,16 @@ class Gemma3ForCausalLM(nn.Module):
         mask = columns <= rows  # [1, 1, seq, past + seq]
         attention_mask = attention_mask.bool()[:, None, None, :size]
         mask2 = mask & attention_mask  # [batch, 1, seq, past + seq]
-        mask = (columns > rows - 8) & mask & attention_mask
+        local_mask = (columns > rows - 8) & mask & attention_mask
         cos, sin, cos2, sin2 = self.rotary_emb(positions)  # [1, seq, 4]
         cos = cos.unsqueeze(1)  # [1, 1, seq, 4]
         sin = sin.unsqueeze(1)
-        mask = torch.where(mask, 0.0, torch.finfo(x.dtype).min).to(x.dtype)
+        local_mask = torch.where(local_mask, 0.0, torch.finfo(x.dtype).min).to(x.dtype)
         cos2 = cos2.unsqueeze(1)
         sin2 = sin2.unsqueeze(1)
-        mask2 = torch.where(mask2, 0.0, torch.finfo(cos.dtype).min).to(cos.dtype)
+        mask = torch.where(mask2, 0.0, torch.finfo(cos.dtype).min).to(cos.dtype)
         present = []
-        turns = [(cos, sin, mask), (cos2, sin2, mask2)] * 2
+        turns = [(cos, sin, local_mask), (cos2, sin2, mask)] * 2
         for layer, (past_key, past_value), (cos, sin, mask) in zip(
             self.layers, past, turns, strict=True
         ):

@@ -246,20 +246,20 @@ class Gemma3ForCausalLM(nn.Module):
         positions = torch.arange(size2, device=input_ids.device)  # [seq + window]
         z = total[None, None, :, None]  # [1, 1, seq, 1]
         positions = (positions + max(0, past[0][0].shape[2] - 7))[None, None, None, :]
-        mask3 = (positions > z - 8) & (positions <= z)  # [1, 1, seq, seq + window]
-        mask = (
-            mask3
+        local_mask = (positions > z - 8) & (positions <= z)  # [1, 1, seq, seq + window]
+        local_mask = (
+            local_mask
             & mask[y.expand(-1, -1, -1, size2), positions.expand(batch, -1, -1, -1)]
         )
         cos, sin, cos2, sin2 = self.rotary_emb(total)  # [1, seq, 4]
         cos2 = cos2.unsqueeze(1)  # [1, 1, seq, 4]
         sin2 = sin2.unsqueeze(1)
-        mask = torch.where(mask, 0.0, torch.finfo(x.dtype).min).to(x.dtype)
+        local_mask = torch.where(local_mask, 0.0, torch.finfo(x.dtype).min).to(x.dtype)
         cos = cos.unsqueeze(1)
         sin = sin.unsqueeze(1)
-        mask2 = torch.where(mask2, 0.0, torch.finfo(cos2.dtype).min).to(cos2.dtype)
+        mask = torch.where(mask2, 0.0, torch.finfo(cos2.dtype).min).to(cos2.dtype)
         present = []
-        turns = [(cos2, sin2, mask), (cos, sin, mask2)] * 2
+        turns = [(cos2, sin2, local_mask), (cos, sin, mask)] * 2
         for layer, (past_key, past_value), (cos, sin, mask) in zip(
             self.layers, past, turns, strict=True
         ):

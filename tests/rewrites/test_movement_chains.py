@@ -66,6 +66,17 @@ def test_heads_are_taken_apart_before_they_are_moved() -> None:
     assert_alike(before, after, 1, 5, 32)
 
 
+def test_axes_that_are_added_in_turn_are_added_at_once() -> None:
+    """Also where two go on with the same ones, as the rows and columns of a mask."""
+    before, after, left = rewritten("""
+        (float[3] x) => (float[1,1,3,3] y)
+        <int64[2] ahead = {0, 1}, int64[1] third = {2}, int64[1] last = {-1}> {
+            a = Unsqueeze(x, ahead) r = Unsqueeze(a, last) c = Unsqueeze(a, third)
+            y = Sub(c, r) }""")
+    assert left == ["Unsqueeze", "Unsqueeze", "Sub"]
+    assert_alike(before, after, 3)
+
+
 def test_a_row_that_begins_with_what_was_just_made() -> None:
     """A head's batch goes through four movements behind an attention of three axes."""
     *_, left = rewritten("""

@@ -8,6 +8,7 @@ import onnx_ir as ir
 import pytest
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+from support.traced import Traced
 
 from fairhand.codegen.load.read_model import load
 from fairhand.rewrites.simplify import simplify
@@ -243,6 +244,17 @@ def test_groups_may_be_rows_of_two_axes() -> None:
         q = Mul(c, c)  v = ReduceMean(q, last)  w = Add(v, eps)
         r = Sqrt(w)  d = Div(c, r)  k = Reshape(d, whole)  y = Mul(k, s1)"""
     assert operators(nodes, 2, 4, 3, 3) == ["GroupNormalization"]
+
+
+def test_what_a_norm_is_times_stays_out_of_its_trained_weights() -> None:
+    g = Traced(x=[2, 3, 4])
+    with g.module("norm", "Norm"):
+        mean = g("ReduceMean", g("Mul", "x", "x"), g.ints(-1))
+        length = g("Sqrt", g("Add", mean, g.number(1e-5)))
+        scaled = g("Mul", g("Div", "x", length), g.param("weight", 4))
+    model = load(g.model(y=g("Mul", scaled, g.number(0.9)))).model
+    simplify(model)
+    assert [node.op_type for node in model.graph] == ["RMSNormalization", "Mul"]
 
 
 def test_a_scale_among_the_statistics_stands_behind_the_norm() -> None:

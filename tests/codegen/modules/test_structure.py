@@ -249,6 +249,21 @@ def test_what_layers_share_takes_nothing_out_of_other_modules(emitted: Emit) -> 
     assert found.classes == ["Gate", "Layer", "Net"]
 
 
+def test_what_one_layer_alone_makes_of_an_input_stands_before_the_row(
+    emitted: Emit,
+) -> None:
+    """As the mask of the only layer that looks at everything."""
+    g = Traced(x=["batch", 8], mask=["batch", 8])
+    x, shared = "x", ""
+    for i in range(4):
+        with g.module(f"layers.{i}", "Layer"):
+            shared = shared or g("Sigmoid", "mask")
+            own = g("Sigmoid", g("Neg", "mask")) if i == 2 else shared
+            x = added(g, g("Mul", x, own), i)
+    found = emitted(g.model(y=x))
+    assert found.classes == ["Layer", "Net"]
+
+
 def test_a_module_without_layers_amid_another_divides_it_not(emitted: Emit) -> None:
     """A quantiser sorts nodes anew: what counts a mask then stands in a first layer."""
     g = Traced(x=[2, 8], mask=[2, 3])

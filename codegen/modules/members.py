@@ -269,8 +269,9 @@ def _wish(
     inside = path.removeprefix(f"{holder}.") if holder else path
     if path == holder:
         inside = ""  # the module's own scope names nothing in it
-    if holder and inside == path != holder:
-        inside = path.rpartition(".")[2] if not isinstance(what, ir.Value) else ""
+    if holder and inside == path != holder:  # elsewhere, as equal vectors that are one
+        alone = isinstance(what, ir.Value) and len(what.shape or ()) != 1
+        inside = "" if alone else path.rpartition(".")[2]
     words = [w for w in inside.split(".") if w]
     role = roles.get(id(what.form), "") if isinstance(what, Assignment) else ""
     if isinstance(what, ir.Value):

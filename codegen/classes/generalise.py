@@ -335,7 +335,7 @@ def _divides_heads(expr: Expr, heads: Sequence[str]) -> int:
     x.unflatten(2, (8, 64)), x.reshape(1, 196, 8, 64), and of images, whose places come
     last, x.reshape(1, 8, 64, 196); queries, keys and values may be one tensor."""
     match expr:
-        case Call((Attribute(_, "unflatten"), Literal(), Tuple(sizes)), ()):
+        case Call((Attribute(_, "unflatten"), Literal(axis), Tuple(sizes)), ()) if axis:
             rows = 0
         case Call((Attribute(_, "reshape"), Literal(), *sizes), ()):
             rows = 1

@@ -347,10 +347,17 @@ class Naming:
         several = {t: s for s in statements if len(s.targets) > 1 for t in s.targets}
         several |= {t: s for s in whole if s.kind == "copy" for t in s.targets}
         for statement in statements:
+            operands = statement.expr.operands
             if callee(statement.expr).endswith("attention"):
-                operands = statement.expr.operands[1:4]
-                for operand, role in zip(operands, "qkv", strict=False):
-                    self.note_role(operand, role, made, several)
+                taken = operands[1:4]
+            elif statement.expr.label == "@":
+                probs = _back_to(operands[0], ".softmax", made)
+                scores = _back_to(probs, "@", made) if probs is not None else None
+                taken = (*scores.operands, operands[1]) if scores is not None else ()
+            else:
+                continue
+            for operand, word in zip(taken, "qkv", strict=False):
+                self.note_role(operand, word, made, several)
 
     def note_indices(self, statements: Iterable[Statement]) -> None:
         """What comes to an embedding is called after it, where nothing else tells."""
@@ -530,6 +537,21 @@ def _word_within(path: str, holder: str) -> str:
     start = f"{holder}." if holder else ""
     word = path.removeprefix(start).partition(".")[0] if path.startswith(start) else ""
     return variable(word) if re.fullmatch(r"[A-Za-z_]{2,}", word) else ""
+
+
+def _back_to(
+    expr: Expr, wanted: str, made: Mapping[ir.Value | None, Statement]
+) -> Expr | None:
+    """What an operand was made by that calls this or has this symbol, along what stands
+    first."""
+    for _ in range(10):
+        statement = next((made[v] for v in reads(expr) if v in made), None)
+        if statement is None or members(statement.expr):
+            return None
+        expr = statement.expr
+        if wanted in (callee(expr), expr.label):
+            return expr
+    return None
 
 
 def _is_norm(member: LayerRef | ModuleRef) -> bool:

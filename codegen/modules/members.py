@@ -37,7 +37,7 @@ from ...analysis.spelling.expr import (
 from ..ir.assignment import Assignment, LayerRef, Readers, readers_of
 from ..ir.identifiers import LONGEST_KEY, attribute, unused
 from ..ir.module_call import ModuleCall
-from ..ir.naming import ATTRIBUTES, TENSORS, first_name
+from ..ir.naming import ATTRIBUTES, TENSORS, VIEWS, first_name
 from ..ir.package_plan import Item, MemberPath, path_text
 
 # What a layer is called where the file has no name for it.
@@ -497,10 +497,14 @@ def _read_as(value: ir.Value, readers: Readers) -> str:
     if role != "bias" or reader is None:
         taken = any(_takes_attention(step, readers) for step in readers.get(value, ()))
         return role or ("sinks" if taken else "")
-    after = [step for output in reader.outputs for step in readers.get(output, ())]
-    called = (name for step in after for name in callees(step.expr))
-    scores = any(name.endswith(("softmax", "attention")) for name in called)
-    return "attention_bias" if scores else _added(value)
+    sums = [reader]
+    for step in sums:  # the scores, and what they are added to or seen as
+        after = [one for output in step.outputs for one in readers.get(output, ())]
+        for name in (name for one in after for name in callees(one.expr)):
+            if name.endswith(("softmax", "attention")):
+                return "attention_bias" if is_parameter(value) else "attention_mask"
+        sums += (x for x in after if callee(x.expr) in VIEWS or x.expr.label == "+")
+    return _added(value)
 
 
 def _takes_attention(step: Assignment, readers: Readers) -> bool:

@@ -7,7 +7,8 @@ function: what it reads is computed before it, what it returns is read after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
 from typing import TypeAlias
@@ -368,12 +369,15 @@ def _own_constants(root: ModuleCall, results: list[ir.Value], faithful: bool) ->
     for value in results:
         if value.const_value is not None:
             users.setdefault(value, []).append((root,))
+    fitted = _fitted(users)
+    given: dict[ModuleCall, None] = {}
     for value, chains in users.items():
         assert value.const_value is not None
         named = faithful and names_member(value)
         if named:
             chains = [_up_to_holder(value, chain) for chain in chains]
         own = is_parameter(value) or named
+        own |= fitted.issuperset(chain[-1].hint for chain in chains)
         if own and value.const_value.nbytes <= OWN_COPY_BYTES:
             owners = list(dict.fromkeys(chain[-1] for chain in chains))
         else:
@@ -381,6 +385,23 @@ def _own_constants(root: ModuleCall, results: list[ir.Value], faithful: bool) ->
             owners = list(dict.fromkeys(chain[depth - 1] for chain in chains))
         for owner in owners:
             owner.constants.append(value)
+            given[owner] = None
+    for owner in given:  # in the order in which it reads them, whoever did so before
+        read = dict.fromkeys(v for step in owner.steps() for v in _constants(step))
+        order = {value: i for i, value in enumerate(read)}
+        owner.constants.sort(key=lambda v: order.get(v, len(order)))
+
+
+def _fitted(users: Mapping[ir.Value, list[tuple[ModuleCall, ...]]]) -> set[str]:
+    """The classes of modules with constants of sizes of their own, as masks of windows:
+    what some of them have in common are equal ones, no result that they share."""
+    read: dict[ModuleCall, list[tuple[str, ...]]] = {}
+    for value, chains in users.items():
+        for call in {chain[-1] for chain in chains} if not is_parameter(value) else ():
+            read.setdefault(call, []).append((*map(str, value.shape or ()),))
+    kinds = {(call.hint, len(x), (*sorted(x),)) for call, x in read.items()}
+    counts = Counter((hint, count) for hint, count, _ in kinds)
+    return {hint for (hint, _), n in counts.items() if n > 1 and hint}
 
 
 def _depth_of_common(chains: list[tuple[ModuleCall, ...]]) -> int:

@@ -188,8 +188,8 @@ class Rewriter:
             return f"the graph would not get lighter ({before} to {after})"
         if after > before:
             return f"the graph would get heavier ({before} to {after})"
-        if self.level < 2 and _joins_lists(change.matched):
-            return "a module would join what another one has joined"
+        if self.level < 2 and _joins_modules(change):
+            return "a module would do what another one has done"
         return self.numbers.lost(new) or self._unsettling(change)
 
     def _unsettling(self, change: Change) -> str:
@@ -312,13 +312,20 @@ def _leaves(draft: Draft) -> Iterator[ir.Value]:
             yield x
 
 
-def _joins_lists(nodes: Sequence[ir.Node]) -> bool:
-    """Whether lists of two modules would be one: calls of a module that is given one
-    tensor would then differ in how many they are given."""
-    if {n.op_type for n in nodes} != {"Concat"} or not is_float(nodes[0].outputs[0]):
-        return False
-    scopes = (strings_in(node.metadata_props.get(SCOPES))[:-1] for node in nodes)
-    return len(set(map(tuple, scopes))) > 1
+def _joins_modules(change: Change) -> bool:
+    """Whether two modules would be less alike others of their classes.
+
+    Lists that two of them join would be one: their calls would differ in how many they
+    are given. So would the shapes that a block ends with and the next one begins with.
+    """
+    nodes = change.matched
+    kinds = {n.op_type for n in nodes}
+    scopes = {(*strings_in(n.metadata_props.get(SCOPES))[:-1],) for n in nodes}
+    if kinds == {"Concat"} and is_float(nodes[0].outputs[0]):
+        return len(scopes) > 1
+    shared = tuple(x for x, *ys in zip(*scopes, strict=False) if {*ys} <= {x})
+    apart = shared not in scopes and bool(change.drafts)
+    return kinds <= {"Reshape", "Flatten"} and apart
 
 
 def _parameters(change: Change) -> set[ir.Value]:

@@ -264,6 +264,34 @@ def test_what_one_layer_alone_makes_of_an_input_stands_before_the_row(
     assert found.classes == ["Layer", "Net"]
 
 
+def test_constants_of_several_sizes_are_each_modules_own(emitted: Emit) -> None:
+    """Masks of windows, of which an exporter makes equal ones one."""
+    g = Traced(x=["batch", 8])
+    x, before = "x", 8
+    masks = {n: g.weight(f"mask_{n}", value=np.arange(n, dtype="f")) for n in (8, 4)}
+    for i, size in enumerate((8, 4, 4)):
+        with g.module(f"layers.{i}", "Layer"):
+            y = g("Sigmoid", g.fc(x, "fc", before, size))
+            x, before = g("Mul", y, masks[size]), size
+    found = emitted(g.model(y=x))
+    assert found.classes == ["Layer", "Net"]
+    assert found.body()[-2:] == ["x = layer(x)", "return x"]
+
+
+def test_shapes_of_two_modules_stay_two(emitted: Emit) -> None:
+    """A block ends with the shape of an image, and the next stage takes it apart."""
+    g = Traced(x=[2, 4, 4, 8])
+    x = "x"
+    for i in range(3):
+        with g.module(f"blocks.{i}", "Block"):
+            flat = g("Reshape", g.fc(x, "fc", 8, 8), g.ints(2, 16, 8))
+            x = g("Reshape", g("Softmax", flat, axis=1), g.ints(2, 4, 4, 8))
+    with g.module("merge", "Merge"):
+        x = g("Reshape", x, g.ints(2, 2, 2, 2, 2, 8))
+        x = g.fc(g("Transpose", x, perm=[0, 1, 3, 2, 4, 5]), "fc", 8, 8)
+    assert emitted(g.model(y=x)).classes == ["Block", "Merge", "Net"]
+
+
 def test_a_module_without_layers_amid_another_divides_it_not(emitted: Emit) -> None:
     """A quantiser sorts nodes anew: what counts a mask then stands in a first layer."""
     g = Traced(x=[2, 8], mask=[2, 3])

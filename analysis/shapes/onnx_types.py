@@ -131,6 +131,13 @@ class _Skeleton:
                 self._node(node, proto)
         outputs = [x for x in graph.outputs if x.producer() not in self._without]
         proto.output.extend(map(self._output, outputs))
+        listed: set[str] = set()
+        for i, info in enumerate(proto.output):
+            if info.name in listed:  # of a name listed twice onnx types the last alone
+                again = f"{info.name}_{i}"
+                proto.node.add(op_type="Identity", input=[info.name], output=[again])
+                info.name = again
+            listed.add(info.name)
         for value in graph.initializers.values():
             tensor = value.const_value
             if value not in self.names:

@@ -260,6 +260,22 @@ def test_nothing_is_collected_in_no_iterations(emitted: Emit) -> None:
     assert ys.shape == (0, 0, 3) and last.shape == (2, 3)
 
 
+def test_what_a_body_gives_twice_has_a_type(emitted: Emit) -> None:
+    model = parse("""g (int32 n, float[2] x) => (float[2] b) {
+        z = Constant <value = int32 {0}> () k = Cast <to = 7> (n)
+        i, a, as = Loop(k, , z, x) <body = one
+          (int64 t, bool c, int32 i, float[2] h)
+          => (bool c, int32 j, float[2] g, float[2] g) {
+            j = Add(i, n) f = Cast <to = 1> (j) g = Mul(h, f) }>
+        b = Loop(k, , a) <body = two
+          (int64 t, bool c, float[2] h) => (bool c, float[2] g) {
+            f = Cast <to = 6> (h) j = Add(f, n) g = Cast <to = 1> (j) }> }""")
+    found = emitted(model)
+    check(
+        model, found, *({"n": np.array(n, np.int32), "x": floats(2)} for n in (0, 1, 3))
+    )
+
+
 def test_weights_of_bodies_belong_to_the_module(emitted: Emit) -> None:
     found = emitted(parse(LOOP))
     assert [tuple(w.shape) for w in found.weights.values()] == [(3, 3)]

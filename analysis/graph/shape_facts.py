@@ -42,6 +42,7 @@ class ShapeFacts:
     """What is known about the sizes and small integer tensors of a model."""
 
     def __init__(self) -> None:
+        self.inputs: Sequence[ir.Value] = ()  # of the model
         self.unfit: set[ir.Graph] = set()  # bodies whose nodes can't fit each other
         # Sizes of what a loop collects, 0 where onnx can't tell: ONNX Runtime gives
         # these if the loop does not run at all.

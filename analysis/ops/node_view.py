@@ -11,7 +11,7 @@ import onnx_ir as ir
 from ..errors import Unsupported, malformed
 from ..graph.dims import Dim, is_size
 from ..graph.shape_facts import ShapeFacts
-from ..graph.traversal import is_used
+from ..graph.traversal import bodies, is_used
 from ..literals import one_line
 from ..spelling.expr import TORCH_DTYPES, DimOf, Expr
 
@@ -254,18 +254,21 @@ def why_unknown(value: ir.Value, shapes: ShapeFacts) -> str:
     That is where the way back to the inputs first meets a known one: an input without a
     shape, an If whose branches give different ranks, an operator that runs decide on.
     """
-    node = value.producer()
-    inputs = () if node is None or node.graph is None else node.graph.inputs
-    fix = f"fix sizes with --shape {sizes_option(inputs) or 'NAME=1,3'}"
+    option, node = sizes_option(shapes.inputs), value.producer()
+    fix = f"fix sizes with --shape {option}" if option else "no input has an open size"
     while node is not None:
         before = [v for v in node.inputs if v is not None and shapes.dims(v) is None]
         if not before:
             break
         value, node = before[0], before[0].producer()
     name = one_line(value.name or "?", 40)
-    if node is None:
+    if node is None and value in shapes.inputs:
         return f"input {name} has no shape: give it one with --shape {name}=1,3"
+    if node is None:
+        return f"{name}, which a body takes, has no rank that stays: {fix}"
     called = f"{node.op_type} {one_line(node.name or '?', 60)!r}"
     if node.op_type == "If":
-        return f"the branches of {called} give different ranks: {fix}"
+        ends = [body.outputs[value.index() or 0] for body in bodies(node)]
+        ranks = " and ".join(str(shapes.rank(end)) for end in ends)
+        return f"the branches of {called} give {name} the ranks {ranks}: {fix}"
     return f"{called} leaves the rank of {name} to what it runs on: {fix}"

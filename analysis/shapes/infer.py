@@ -171,6 +171,7 @@ class _Walk:
         """Name the dimensions of the model's inputs."""
         self._root = graph
         inputs = [v for v in graph.inputs if v.const_value is None]
+        self.shapes.inputs = inputs
         declared = {v: _declared(v) for v in inputs if v.shape is not None}
         names = {n for row in declared.values() for n in row if isinstance(n, str)}
         self._sizes = {name: symbol(name) for name in names}

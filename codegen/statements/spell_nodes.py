@@ -436,6 +436,7 @@ def unsupported(
     plural = "s" if count > 1 else ""
     head = f"{count} operator{plural} can't be compiled; nothing was written"
     hint = "an operator of your own can be given with --ops my_ops.py"
+    hint = hint if by_kind else ""
     if any(domain == NCHWC for domain, _, _ in by_kind):
         hint = NCHWC_HINT
     return Unsupported("\n".join([head, *lines, *details]), hint=hint)

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ....analysis.graph.traversal import bodies
+from ....analysis.ops.node_view import sizes_option
 from ...adapters.opset_adapters import AdapterSite, extension
 
 _FILTER = -10000.0  # what a masked score is lowered by, unless the node says otherwise
@@ -94,7 +95,11 @@ def last_size(site: AdapterSite, x: ir.Value) -> int:
     sizes = {v.shape[-1] for v in made if v.shape is not None and len(v.shape)}
     known = [size for size in sizes if isinstance(size, int)]
     if len(known) != 1:
-        raise site.unsupported(f"the size of {x.name!r} is unknown")
+        option = sizes_option(site.graph.inputs)
+        raise site.unsupported(
+            f"the size of the last axis of {x.name!r} is unknown",
+            f"fix sizes with --shape {option}" if option else "",
+        )
     return known[0]
 
 

@@ -369,6 +369,24 @@ def test_a_rank_that_nothing_implies_is_asked_for(tmp_path: Path) -> None:
         fairhand.compile(without_rank(FLAT, {}), tmp_path / "net", cache=False)
 
 
+def test_branches_of_two_ranks_are_told_of_in_a_body_too(tmp_path: Path) -> None:
+    text = """(float[{}, 3] x, bool c) => (float[...] y) {{
+        y = If(c) <then_branch = t () => (float[...] s) {{
+            p = If(c) <then_branch = u () => (float[...] a) {{ a = Identity(x) }},
+                else_branch = v () => (float[...] b) {{ b = ReduceMax<keepdims = 0>(x)
+            }}>
+            q = IsNaN(p) o = Cast<to = 1>(q) s = Transpose(o) }},
+            else_branch = e () => (float[...] r) {{ r = Identity(x) }}> }}"""
+    for size, fix in (
+        ("n", "fix sizes with --shape x=1,3"),
+        ("2", "no input has an o"),
+    ):
+        made = model(text.format(size).replace("[...]", ""), {})
+        with pytest.raises(FairhandError, match=f"the ranks 2 and 0: {fix}") as raised:
+            fairhand.compile(made, tmp_path / "net", cache=False)
+        assert "--ops" not in str(raised.value)
+
+
 @pytest.mark.usefixtures("in_this_process")
 def test_shapes_of_inputs(tmp_path: Path) -> None:
     file, out = tmp_path / "net.onnx", str(tmp_path / "net")

@@ -184,8 +184,8 @@ def _sign(d: Any, x: Any) -> Any:
 
 def _many(combine: Callable[[Any, Any, Any], Any]) -> Meaning:
     def meaning(d: Any, p: Parameters, first: Any, *others: Any) -> Any:
-        for other in others:
-            first = combine(d, first, other)
+        for other in others:  # a Max may have one operand alone
+            first = first if other is None else combine(d, first, other)
         return first
 
     return meaning

@@ -150,6 +150,13 @@ def test_meanings_are_those_of_onnx(operator: str) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("operator", ["Max", "Min"])
+def test_an_operator_of_many_may_have_one_operand(operator: str) -> None:
+    term = Term((Step(operator, {}, (0, None)), Step("Neg", {}, (1,))))
+    found = computed(term, np.array([-2.0, 3.0]))
+    assert found is not None and found.tolist() == [2.0, -3.0]
+
+
 def test_a_file_cannot_make_the_algebra_run_on() -> None:
     steps = [Step("Exp", {}, (0,)), Step("Add", {}, (1, 0))]
     for k in range(2, 20):

@@ -107,7 +107,7 @@ def _activate(
 def fused_matmul(site: AdapterSite) -> None:
     """alpha * (A' @ B'), each turned as asked for."""
     alpha = site.take_float("alpha", 1.0)
-    operands = [_turned(site, site.need(i), letter) for i, letter in enumerate("AB")]
+    operands = [_turned(site, i) for i in (0, 1)]
     if alpha == 1:
         site.become("MatMul", operands)
         return
@@ -115,14 +115,18 @@ def fused_matmul(site: AdapterSite) -> None:
     site.become("Mul", [product, scalar_like(site, "alpha", alpha)])
 
 
-def _turned(site: AdapterSite, x: ir.Value, letter: str) -> ir.Value:
-    """The last two axes exchanged, and the first put behind the batch's."""
+def _turned(site: AdapterSite, i: int) -> ir.Value:
+    """The last two axes exchanged, and the first put behind the batch's.
+
+    ONNX Runtime turns nothing where the other operand is a vector, either.
+    """
+    x, letter = site.need(i), "AB"[i]
     matrix = site.take_int(f"trans{letter}", 0)
     batch = site.take_int(f"transBatch{letter}", 0)
     if not matrix and not batch:
         return x
-    rank = site.rank(x)
-    if rank < 2:
+    rank, other = site.rank(x), site.need(1 - i).shape
+    if rank < 2 or (other is not None and len(other) < 2):
         return x
     axes = list(range(rank))
     if batch:

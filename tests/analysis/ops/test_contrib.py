@@ -64,6 +64,7 @@ CASES: dict[str, Case] = {
         transB=1,
     ),
     "FusedMatMul-vector": matmul(normal(8), normal(8, 4), "a @ b", transA=1),
+    "FusedMatMul-by-a-vector": matmul(normal(2, 8, 8), normal(8), "a @ b", transA=1),
     "FusedConv-Relu": conv("Relu"),
     "FusedConv-Sigmoid": conv("Sigmoid"),
     "FusedConv-Tanh": conv("Tanh"),

@@ -107,6 +107,24 @@ def test_what_the_table_says_is_refused_is_refused(session: Any) -> None:
             getattr(session, name)()
 
 
+def test_a_default_of_the_file_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = """<ir_version: 8, opset_import: ["": 18]>
+        g (float[3] x, float[3] b) => (float[3] y) <float[3] b = {1, 2, 3}>
+        { y = Add(x, b) }"""
+    made = onnx.parser.parse_model(text)
+    fairhand.compile(made, tmp_path / "has_default", verify=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    session = importlib.import_module("has_default").Session()
+    feed = {"x": np.ones(3, np.float32)}
+    assert session.run(None, feed)[0].tolist() == [2, 3, 4]
+    with pytest.raises(InvalidArgument, match=r"of \['b'\] the file's defaults are"):
+        session.run(None, {**feed, "b": feed["x"]})
+    with pytest.raises(InvalidArgument, match=r"no inputs \['c'\].*\['x'\]$"):
+        session.run(None, {**feed, "c": feed["x"]})
+
+
 def test_without_effect(session: Any, wanted: np.ndarray) -> None:
     session.enable_fallback()
     session.disable_fallback()

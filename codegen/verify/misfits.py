@@ -34,7 +34,6 @@ def misfit(model: ir.Model) -> str:
                 inline_local_functions(proto) if proto.functions else proto,
                 check_type=True,
                 strict_mode=True,
-                data_prop=True,
             )
     except Exception as error:  # protobuf's, onnx's and the graph library's
         return one_line(str(error).strip(), _LONGEST)

@@ -27,6 +27,11 @@ def _windows(n: NodeView) -> Windows:
         n.refuse(f"{n.node.op_type} with auto_pad SAME and dilations is not supported")
     if any(p >= r for p, r in zip(w.begin + w.end, w.reach * 2, strict=True)):
         n.refuse(f"{n.node.op_type} with padding as wide as the window")
+    sizes = zip(n.dims(0)[2:], w.begin, w.end, w.reach, strict=True)
+    if any(
+        isinstance(size, int) and size + a + b < reach for size, a, b, reach in sizes
+    ):
+        n.refuse(f"{n.node.op_type} with a window larger than its padded input")
     return w
 
 
@@ -152,6 +157,13 @@ def _average_pool(t: Any, n: NodeView, x: Any) -> Any:
 # ---- LpPool
 
 
+def _order(n: NodeView) -> int:
+    p = int(n.attr("p", 2))
+    if not p:
+        n.refuse(f"{n.node.op_type} with p = 0 is not supported", "p is at least 1")
+    return p
+
+
 @operator(
     "LpPool",
     since=18,
@@ -159,7 +171,7 @@ def _average_pool(t: Any, n: NodeView, x: Any) -> Any:
     flops=flop_counts.pool(2),
 )
 def _lp_pool(t: Any, n: NodeView, x: Any) -> Any:
-    w, p = _windows(n), n.attr("p", 2)
+    w, p = _windows(n), _order(n)
     if w.dilated() or w.ceil:
         w = _rounded_down(n, w)
         options = {"dilation": w.dilation} if w.dilated() else {}
@@ -216,7 +228,7 @@ _over_all("GlobalMaxPool")(lambda t, n, x: x.amax(dim=_all_axes(n), keepdim=True
     result="pooled",
 )
 def _global_lp_pool(t: Any, n: NodeView, x: Any) -> Any:
-    p = n.attr("p", 2)
+    p = _order(n)
     norm = t.linalg.vector_norm
     options = {"dim": _all_axes(n), "keepdim": True}
     return norm(x, **options) if p == 2 else norm(x, ord=p, **options)

@@ -38,6 +38,7 @@ ROUND: dict[str, Callable[[Places], Places]] = {
     "floor": np.floor,
     "ceil": np.ceil,
 }
+_LONGEST = 1 << 22  # positions of an axis, which are gone through one by one
 
 
 @dataclass(frozen=True)
@@ -392,6 +393,8 @@ def _resized(
     targets = targets_of(n)
     if 0 in n.out_dims() and 0 not in n.dims(0):
         n.refuse("Resize to no elements is not supported")
+    if any(isinstance(size, int) and size > _LONGEST for size in n.out_dims()):
+        n.refuse(f"Resize to an axis of more than {_LONGEST} is not supported")
     _refuse_disputed(n, coordinates, targets)
     if coordinates == "tf_crop_and_resize":
         return _crop_and_resize(t, n, x, roi, sizes, targets)

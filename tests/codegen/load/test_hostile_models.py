@@ -208,6 +208,19 @@ WRONG = {
         ' keep_aspect_ratio_policy = "not_larger">(x, , , w) }',
         np.array([2, -1]),
     ),
+    "an axis of 2**31": (
+        "(float[1, 1, 2, 2] x) => (float[1, 1, a, b] y) { y = Resize(x, , , w) }",
+        np.array([1, 1, 2**31, 2**31]),
+    ),
+    "a pool beyond its input": (
+        "(float[1, 1, 3, 1] x) => (float[1, 1, a, b] y) { z = Identity(w)"
+        " y = MaxPool<kernel_shape = [3, 2], strides = [3, 3]>(x) }",
+        floats(1),
+    ),
+    "a norm of order 0": (
+        IMAGE + "{ y = GlobalLpPool<p = 0>(x) z = Identity(w) }",
+        floats(1),
+    ),
     "an axis twice": (SQUARE + "{ y = Slice(x, w, w, w) }", np.array([0, 0])),
     "an index too large": (SQUARE + "{ y = Gather(x, w) }", np.array([5])),
     "blocks of 0": (
@@ -224,3 +237,12 @@ def test_refused_without_being_run(case: str, tmp_path: Path) -> None:
     text, weight = WRONG[case]
     with pytest.raises(FairhandError):
         fairhand.compile(model(text, w=weight), tmp_path / "net", verify=False)
+
+
+def test_what_is_counted_at_run_time_is_not_counted_before(tmp_path: Path) -> None:
+    made = model(
+        "(float[n] x) => (float[m] y) { r = Range(a, b, one) c = Cast<to = 1>(r)"
+        " s = ReduceSum<keepdims = 0>(c) y = Add(x, s) }",
+        **{"a": np.int64(0), "b": np.int64(2**60), "one": np.int64(1)},
+    )
+    fairhand.compile(made, tmp_path / "net", verify=False)

@@ -130,8 +130,8 @@ def windowed_query_attention(
     """Attention of [batch, time, heads * size] over a cache that drops old keys.
 
     A query sees the `window` newest keys up to its own. The cache has room for as many
-    or more; those that it holds stand first, in order, and zeros behind them. The rest
-    is as in grouped_query_attention.
+    or more; those that it holds stand first, in order, and behind them anything. The
+    rest is as in grouped_query_attention.
     """
     q, k, v, place = placed_heads(
         q, k, v, last, total, heads, rotary, positions, interleaved
@@ -142,7 +142,11 @@ def windowed_query_attention(
     oldest = before - kept_keys(before, window, room)
     old = torch.where(oldest + row < before, oldest + row, -1)
     at = torch.cat([old, torch.where(place < after, place, -1)], dim=1)
-    keys, values = torch.cat([past_key, k], dim=2), torch.cat([past_value, v], dim=2)
+    behind = (old < 0)[:, None, :, None]
+    keys, values = (
+        torch.cat([past.masked_fill(behind, 0), new], dim=2)
+        for past, new in ((past_key, k), (past_value, v))
+    )
     key, query = at[:, None, None, :], place[:, None, :, None]
     mask = (key >= 0) & (key <= query) & (key > query - window)
     if bias is not None:  # whose columns are places
@@ -271,7 +275,7 @@ def extended(past: Tensor | None, new: Tensor, place: Tensor, total: int) -> Ten
     past = new[:, :, :0] if past is None else past
     cache = F.pad(past, (0, 0, 0, max(0, total - past.shape[2])))
     key = torch.arange(cache.shape[2], device=cache.device)
-    cache = cache * (key < place[:, :1])[:, None, :, None]
+    cache = cache.masked_fill((key >= place[:, :1])[:, None, :, None], 0)
     return cache.scatter(2, place[:, None, :, None].expand_as(new), new)
 
 

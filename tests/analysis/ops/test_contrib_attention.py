@@ -215,6 +215,29 @@ def test_lengths_in_a_column(tmp_path: Path) -> None:
     check(model([node], column, {}, "y nk nv"), column, tmp_path)
 
 
+@pytest.mark.parametrize("form", [{}, {"softcap": 2.0}, {"sliding_window_cache": 1}])
+def test_what_lies_behind_the_keys_is_not_read(
+    form: dict[str, Any], tmp_path: Path
+) -> None:
+    """ONNX Runtime leaves there what its memory held, as numbers or as NaN."""
+    window = {"local_window_size": 4} if "sliding_window_cache" in form else {}
+    node = call(
+        "GroupQueryAttention", "q k v pk pv l t", "y nk nv", **_SIZES, **form, **window
+    )
+    past = {name: normal(2, 2, 6, 8) for name in ("pk", "pv")}
+    lengths = [3, 1]
+    for row, length in enumerate(lengths):
+        past["pk"][row, :, length:], past["pv"][row, :, length:] = np.inf, np.nan
+    feeds = STEP | past | {"l": np.array(lengths, np.int32)}
+    made = model([node], feeds, {}, "y nk nv")
+    got = emitted(made, tmp_path)[0].run(None, feeds)
+    wanted = session(made).run(None, feeds)
+    assert_close(got[:1], wanted[:1])
+    for row, length in enumerate(lengths):
+        kept = ([x[row, :, : length + 1] for x in side[1:]] for side in (got, wanted))
+        assert_close(*kept)
+
+
 def test_norms_inside_of_attention(tmp_path: Path) -> None:
     """Queries and keys are normalised head by head before they meet."""
     weights = {"gq": normal(8), "gk": normal(8)}

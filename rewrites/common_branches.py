@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
 from ..analysis.dataflow.dataflow import reads_of
+from ..analysis.graph.constants import RANDOM
 from ..analysis.graph.shape_facts import ShapeFacts
 from ..analysis.graph.traversal import all_nodes, bodies
 from ..analysis.graph.weight_access import is_weight
@@ -73,6 +74,10 @@ class _Branches:
         self.pairs: dict[Pair, int] = {}  # what is shared, in order
         self.paired: dict[ir.Node, Pair] = {}  # by both of its nodes
         self.elements: dict[ir.Value, Hashable] = {}
+        self.of_sizes: set[ir.Node] = set()
+        for node in nodes:
+            if self._says_sizes(node):
+                self.of_sizes.add(node)
 
     def share(self) -> int:
         """Take out what is worth it; returns how many nodes that are."""
@@ -80,7 +85,7 @@ class _Branches:
             return 0
         self._pair_all()
         pairs = sorted({*self.paired.values()}, key=lambda pair: self.place[pair[0]])
-        late, order = set(pairs), self._order(self.graphs[1])
+        late, order = set(pairs), self._order(self.graphs[1], self._place_of_pair)
         while late:
             self._keep(_in_one_order(pairs, order))
             self._keep(self._worth_it())
@@ -91,20 +96,24 @@ class _Branches:
             self._take_out(choices)
         return len(self.pairs)
 
-    def _order(self, side: ir.Graph) -> dict[ir.Node, int]:
-        """Places of the second branch's nodes, in as much of the first one's order as
-        what they read allows."""
+    def _order(
+        self, side: ir.Graph, first: Callable[[ir.Node], int]
+    ) -> dict[ir.Node, int]:
+        """Places of a branch's nodes, in that order as far as what they read allows."""
         flow = nx.DiGraph()
         for node in side:
             flow.add_node(node)
             made = (value.producer() for value in reads_of(node))
             flow.add_edges_from((n, node) for n in made if n in self.place)
-
-        def first(node: ir.Node) -> int:
-            return self.place[self.paired[node][0]] if node in self.paired else -1
-
         ordered = nx.lexicographical_topological_sort(flow, first)
         return {node: i for i, node in enumerate(ordered)}
+
+    def _place_of_pair(self, node: ir.Node) -> int:
+        return self.place[self.paired[node][0]] if node in self.paired else -1
+
+    def _sizes_first(self, node: ir.Node) -> int:
+        """So that it stands where it does for each choice that it is computed for."""
+        return self.place[node] - len(self.place) * (node in self.of_sizes)
 
     def _keep(self, pairs: Iterable[Pair]) -> None:
         self.pairs = {pair: i for i, pair in enumerate(pairs)}
@@ -238,8 +247,8 @@ class _Branches:
                     together.add_node(choice)
         first: dict[str, _Choice] = {}
         for choice in found.values():
-            # What is more than sizes is computed once, for the first that needs it.
-            several = (n for n in choice.needs if not self._is_of_sizes(n))
+            # What is of more than sizes is computed once, for the first that needs it.
+            several = (n for n in choice.needs if n not in self.of_sizes)
             together.add_edges_from((choice, node) for node in several)
             # What one module reads is chosen at once.
             reader = pairs[choice.until][0] if choice.until < len(pairs) else self.node
@@ -266,8 +275,18 @@ class _Branches:
                 waiting += [value.producer() for value in reads_of(node)]
         return needed
 
-    def _is_of_sizes(self, node: ir.Node) -> bool:
-        return all(self.shapes.content(value) is not None for value in node.outputs)
+    def _says_sizes(self, node: ir.Node) -> bool:
+        """Whether it says nothing but sizes, as a mask does that counts places."""
+        if all(self.shapes.content(value) is not None for value in node.outputs):
+            return True
+        read = [x for x in node.inputs if x is not None]
+        if not read or bodies(node) or node.op_type in RANDOM:
+            return False
+        return all(map(self._is_size, read))
+
+    def _is_size(self, value: ir.Value) -> bool:
+        known = value.const_value is not None or self.shapes.content(value) is not None
+        return known or value.producer() in self.of_sizes
 
     def _late(self, choice: _Choice, until: int) -> set[Pair]:
         """The shared nodes that it reads and that aren't before the one at `until`."""
@@ -282,6 +301,9 @@ class _Branches:
         pairs = list(self.pairs)
         chosen: dict[Values, ir.Value] = {}
         for side in self.graphs:
+            ordered = [*self._order(side, self._sizes_first)]
+            side.remove(ordered)
+            side.extend(ordered)
             side.outputs.clear()
             for name, value in list(side.initializers.items()):
                 del side.initializers[name]

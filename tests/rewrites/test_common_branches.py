@@ -96,6 +96,26 @@ def test_layers_of_both_branches_stand_around_what_differs() -> None:
     assert outer.count("MatMul") == 4 and outer[-1] == "Tanh"
 
 
+def test_a_mask_of_sizes_is_computed_by_each_layer_that_needs_it() -> None:
+    """As of Whisper's merged decoder: with a cache there is one, without it none."""
+
+    def both(first: str, second: str) -> str:
+        return (
+            f"b () => (float[n, 4] r) {{ a = MatMul (x, w1) {first}"
+            " b1 = MatMul (k, w2) b2 = Tanh (b1) b3 = MatMul (b2, w3) b = Tanh (b3)"
+            f" {second} d1 = Tanh (l) d2 = MatMul (d1, w4) d3 = Exp (d2) r = Tanh (d3)"
+            "}"
+        )
+
+    mask = "s = Shape <start = 0, end = 1> (past) t = Cast <to = 1> (s)"
+    with_mask = both(
+        f"{mask} h = Abs (a) m = Sqrt (t) k = Mul (h, m)", "i = Abs (b) l = Mul (i, m)"
+    )
+    found = check(model(with_mask, both("k = Neg (a)", "l = Neg (b)")))
+    cached = ["Shape", "Cast", "Sqrt", "Abs", "Mul"]
+    assert within(found) == [cached, ["Neg"]] * 2
+
+
 def test_the_branches_are_one_network_to_the_reader(tmp_path: Path) -> None:
     forward = (
         emitted(CACHED, tmp_path).partition("    def forward")[2].partition("\n\n\n")[0]

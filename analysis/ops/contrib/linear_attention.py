@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..facts import sizes_windows
 from ..helpers import linear_attention as helpers
 from ..node_view import NodeView
 from ..operands import number, wanted
@@ -24,6 +25,7 @@ _RULES = {
     since=27,
     mapping=MANY_TO_MANY,
     traceable=False,
+    shape=sizes_windows.linear_attention,
     result="attended",
 )
 def linear_attention(
@@ -50,7 +52,13 @@ def linear_attention(
     return wanted(n, made, 2)
 
 
-@operator("CausalConvWithState", since=27, mapping=MANY_TO_MANY, traceable=False)
+@operator(
+    "CausalConvWithState",
+    since=27,
+    mapping=MANY_TO_MANY,
+    traceable=False,
+    shape=sizes_windows.causal_conv,
+)
 def causal_conv(
     t: Any, n: NodeView, x: Any, weight: Any, bias: Any = None, state: Any = None
 ) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..facts import sizes_windows
 from ..helpers import recurrent as helpers
 from ..node_view import NodeView
 from ..onnx.recurrent import options_of
@@ -33,11 +34,13 @@ def _causal_conv(t: Any, n: NodeView, *operands: Any) -> Any:
     return causal_conv(t, n, *operands)
 
 
-for _name, _spelling in (
-    ("LinearAttention", _linear_attention),
-    ("CausalConvWithState", _causal_conv),
+for _name, _spelling, _shape in (
+    ("LinearAttention", _linear_attention, sizes_windows.linear_attention),
+    ("CausalConvWithState", _causal_conv, sizes_windows.causal_conv),
 ):
-    operator(_name, since=1, domain=DOMAIN, mapping=MANY_TO_MANY)(_spelling)
+    operator(_name, since=1, domain=DOMAIN, mapping=MANY_TO_MANY, shape=_shape)(
+        _spelling
+    )
 
 
 # ---- the LSTM that ONNX Runtime's dynamic quantisation writes

@@ -253,6 +253,19 @@ def grouped_query_attention(site: NodeFacts, q: Dims) -> DimsResult:
     return [y, cache, cache]
 
 
+def linear_attention(site: NodeFacts, q: Dims, k: Dims, v: Dims) -> DimsResult:
+    """Y, with as many heads as q has, and a state as wide as a key and a value."""
+    heads, kept = site.attr("q_num_heads", 1), site.attr("kv_num_heads") or 1
+    width = floordiv(v[2], kept)
+    y = (*q[:2], simplify(heads * width))
+    return [y, (q[0], kept, floordiv(k[2], kept), width)]
+
+
+def causal_conv(site: NodeFacts, x: Dims, w: Dims) -> DimsResult:
+    """As long as x, and what a kernel sees before the next step."""
+    return [x, (*x[:2], simplify(w[2] - 1))]
+
+
 def packed_matmul(site: NodeFacts, x: Dims) -> DimsResult:
     """A product with a matrix of N columns, whatever it is packed in."""
     return [(*x[:-1], site.attr("N"))]

@@ -5,6 +5,7 @@ These functions run in the process of a package, which imports nothing of ours.
 
 from __future__ import annotations
 
+import copy
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +23,7 @@ _LONG, _SHORT, _STEPS = 126, 3, 4
 # Places that are shown besides to a network that counts those in use: more than it may
 # cut off an end, as windows do, which would be places that aren't in use.
 _WIDE = 4160
+_SEEDS = 4  # of weights moved by a bit
 
 
 def trial(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -34,13 +36,7 @@ def trial(given: Mapping[str, Any]) -> dict[str, Any]:
     package = Path(given["package"]).name
     caches, generate = _loaded(package)
     network = caches.flat(_model(package))
-    draw = torch.Generator().manual_seed(0)
-    rows = [
-        torch.randint(caches.VOCABULARY, (size,), generator=draw).tolist()
-        for size in _sizes(caches)
-    ]
-    inputs = given["inputs"]
-    same = {name: _tensor(inputs[name][:1]) for name in caches.GIVEN}
+    rows, same = _prompts(caches), _same(caches, given)
     kept: list[bool] = []
     with torch.inference_mode():
         alone = [list(_joined(caches, network, row, same)) for row in rows]
@@ -60,6 +56,41 @@ def trial(given: Mapping[str, Any]) -> dict[str, Any]:
         "how": {"chunk": caches.CHUNK, "rows": caches.ROWS}
         | {"room": caches.ROOM, "returned": not all(kept)},
     }
+
+
+def noise(given: Mapping[str, Any]) -> dict[str, Any]:
+    """How far the scores of each row alone move with the last bits of all weights."""
+    package = Path(given["package"]).name
+    caches, _ = _loaded(package)
+    rows, same = _prompts(caches), _same(caches, given)
+    found: list[Tensor] = []
+    for seed in range(_SEEDS + 1):
+        model = copy.deepcopy(_model(package))
+        draw = torch.Generator().manual_seed(seed)
+        with torch.inference_mode():
+            for weight in model.state_dict().values() if seed else ():
+                if weight.dtype == torch.float32:
+                    side = torch.rand(weight.shape, generator=draw) - 0.5
+                    weight.copy_(torch.nextafter(weight, side * torch.inf))
+            alone = [
+                list(_joined(caches, caches.flat(model), row, same)) for row in rows
+            ]
+        found.append(torch.stack([torch.stack(row) for row in alone]).float())
+    most = max(float((scores - found[0]).abs().max()) for scores in found[1:])
+    return {"noise": most / float(found[0].abs().max())}
+
+
+def _prompts(caches: Any) -> list[list[int]]:
+    draw = torch.Generator().manual_seed(0)
+    return [
+        torch.randint(caches.VOCABULARY, (size,), generator=draw).tolist()
+        for size in _sizes(caches)
+    ]
+
+
+def _same(caches: Any, given: Mapping[str, Any]) -> dict[str, Tensor]:
+    """What every step is fed besides."""
+    return {name: _tensor(given["inputs"][name][:1]) for name in caches.GIVEN}
 
 
 def _sizes(caches: Any) -> list[int]:

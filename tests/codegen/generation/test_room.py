@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 import torch
@@ -15,6 +16,9 @@ import fairhand
 from fairhand.codegen.cli import main
 from fairhand.codegen.commands.check import check
 from fairhand.codegen.emit.package_files import read_report
+from fairhand.codegen.generation.decoder import PLACES, ROWS, Cache, Decoder
+from fairhand.codegen.generation.room import find_layout
+from fairhand.codegen.load.read_model import load
 
 from ...support.decoders import decoder
 from ...support.emitted import EXAMPLES
@@ -58,6 +62,47 @@ def test_what_a_network_breaks_is_not_counted_on(law: str, tmp_path: Path) -> No
     made = Generating(tmp_path / "model.onnx", package)
     expected = [int(scores.argmax()) for scores in made.expected(PROMPT, 5)]
     assert made.generate(PROMPT, PROMPT[::-1], new=5)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "noise", "room"),
+    [(0.01, 0.008, "counted"), (0.01, 0.002, ""), (0.5, 1.0, "")],
+)
+def test_networks_that_round_may_be_off_by_their_own_noise(
+    error: float, noise: float, room: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number near a half goes either way by the order of a sum, and not by a law."""
+
+    class Running:
+        room = ""
+
+        def __init__(self, *_: object) -> None: ...
+        def __enter__(self) -> Running:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+        def call(self, name: str, _: object) -> dict[str, Any]:
+            if name.endswith(":noise"):
+                return {"noise": noise}
+            alone, off = np.ones((2, 3, 5)), error if self.room else 0.0
+            how = {"chunk": 64, "rows": 0, "room": self.room, "returned": False}
+            found = {"alone": alone, "shown": alone + off, "how": how}
+            return {**found, "type": "float32", "prompts": [4, 4]}
+
+    def write(layout: Any) -> None:
+        Running.room = layout.room
+
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 21]> g (float[n, 4] x) => (uint8[n, 4] y)'
+        " { y, s, z = DynamicQuantizeLinear (x) }"
+    )
+    cache = Cache("past", "present", (ROWS, 2, PLACES, 4))
+    found = Decoder(*("ids", "logits", "", "", ""), (cache,), (), (), 23, 0, 0, 0, True)
+    monkeypatch.setattr("fairhand.codegen.generation.room.Apart", Running)
+    graph = load(model).model.graph
+    layout = find_layout(Path(), found, graph, {}, write)
+    assert layout.room == room
+    assert layout.certificate["noise"] == (noise if room else 0.0)
 
 
 def test_a_number_that_is_only_handed_on_is_no_input_of_the_callers(

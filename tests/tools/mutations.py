@@ -290,7 +290,11 @@ class Judge:
                 (package / path.name).symlink_to(path.resolve())
             (package / "model.py").unlink()
             (package / "model.py").write_text(text, "utf-8")
-            found = compare({"package": str(package), "reference": self.reference})
+            request = {"package": str(package), "reference": self.reference}
+            try:
+                found = compare(request)
+            except Exception as error:  # it can't be imported, or loaded
+                found = {"validated": False, "reason": str(error)}
             sys.path.remove(at)
         module = sys.modules.pop(f"{package.name}.model", None)
         if module is not None:

@@ -18,8 +18,16 @@ import torch
 _AT = torch.ops.aten
 # Options of calls that make tensors which say nothing of their numbers.
 _IDLE = frozenset({"device", "layout", "pin_memory", "non_blocking"})
-# Which say nothing of the dimensions where all are meant.
-_WHOLE = {_AT.mean.default: _AT.mean.dim, _AT.sum.default: _AT.sum.dim_IntList}
+# By other names: of all dimensions where none is said, or of numbers alone.
+_WHOLE = {
+    _AT.max.default: _AT.amax.default,
+    _AT.mean.default: _AT.mean.dim,
+    _AT.min.default: _AT.amin.default,
+    _AT.sum.default: _AT.sum.dim_IntList,
+} | {
+    getattr(_AT, name).Scalar: getattr(_AT, name).Tensor
+    for name in ("add", "div", "mul", "sub")
+}
 # Each number is made of some of the elements: of them all, or of the first that is so.
 _REDUCE = frozenset(
     {
@@ -34,8 +42,8 @@ _REDUCE = frozenset(
         _AT.sum.dim_IntList,
     }
 )
-# Each number is made of those along one dimension: others may be any that keep order.
-ROWS = frozenset({_AT._log_softmax.default, _AT._softmax.default})
+# Each number is made of those along one dimension.
+_ROWS = frozenset({_AT._log_softmax.default, _AT._softmax.default})
 # What each result of a call of several is.
 PARTS = {
     _AT.max.dim: (_AT.amax.default, _AT.argmax.default),
@@ -70,6 +78,9 @@ _COMPARE = {
     )
     for kind in ("Scalar", "Tensor")
 }
+_MIXED = frozenset(
+    getattr(_AT, name).Tensor for name in "add div eq le lt mul sub".split()
+) | {_AT.maximum.default, _AT.minimum.default}
 Options = dict[str, Any]
 
 
@@ -163,7 +174,14 @@ def plain(func: Any, given: Options) -> tuple[Any, Options, bool]:
     kinds = {x.dtype for x in tensors}
     if kinds == {torch.bool}:
         func = _OF_TRUTHS.get(func, func)
-    x, other = given.get("self"), given.get("other")
+    x: Any = given.get("self")
+    other: Any = given.get("other")
+    if func is _AT._to_copy.default and given.get("dtype") is torch.bool:
+        return (
+            _AT.eq.Tensor,
+            {"self": x, "other": 0.0 if x.is_floating_point() else 0},
+            True,
+        )
     if func in _COMPARE:
         func, turned, denied = _COMPARE[func]
         both = {"self": other, "other": x} if turned else {"self": x, "other": other}
@@ -181,6 +199,25 @@ def plain(func: Any, given: Options) -> tuple[Any, Options, bool]:
     if isinstance(x, torch.Tensor) and len(kinds) == 1 and kinds != {torch.bool}:
         return *_sum(*_product(func, given)), False
     return func, given, False
+
+
+def cast(func: Any, given: Options) -> Options:
+    """The operands of a call of the type in which it computes, where that is another:
+    PyTorch takes numbers of two types as those of one, and adds truths as numbers."""
+    x: Any = given.get("self")
+    other: Any = given.get("other")
+    if func is _AT.sum.dim_IntList and "dtype" not in given:
+        real = x.is_floating_point() or x.is_complex()
+        return given if real else {**given, "self": _as(x, torch.int64)}
+    pair = isinstance(x, torch.Tensor) and isinstance(other, torch.Tensor)
+    if func not in _MIXED or not pair:
+        return given
+    kind = torch.result_type(x, other)
+    return {**given, "self": _as(x, kind), "other": _as(other, kind)}
+
+
+def _as(x: torch.Tensor, kind: torch.dtype) -> torch.Tensor:
+    return x if x.dtype is kind else _AT._to_copy.default(x, dtype=kind)
 
 
 def _where(mask: torch.Tensor, value: Any, x: Any) -> Options:
@@ -257,15 +294,17 @@ def functional(func: Any) -> Any:
     return found if len(same) == 2 and same[0] == same[1] else None
 
 
-def reduced(func: Any, given: Options) -> tuple[torch.Tensor, int, Options] | None:
-    """What a call of these options reduces, the dimensions that it keeps first, and how
-    many they are, and its other options; None of one that puts nothing together."""
-    if func not in _REDUCE:
+def reduced(
+    func: Any, given: Options
+) -> tuple[torch.Tensor, Sequence[int], Options] | None:
+    """What a call of these options reduces, or takes row by row, the dimensions that
+    it puts together, and its other options; None of one that does neither."""
+    if func not in _REDUCE and func not in _ROWS:
         return None
     others = dict(given)
     tensor, dims = others.pop("self"), others.pop("dim")
-    kept = [at for at in range(tensor.dim()) if at not in dims]
-    return tensor.permute([*kept, *dims]), len(kept), others
+    dims = [dims] if isinstance(dims, int) else dims
+    return tensor, dims if tensor.dim() else [], others
 
 
 def _forward(dim: int, rank: int) -> int:

@@ -88,6 +88,7 @@ class Places:
     ) -> None:
         self.size, self.plain, self.integer = size, plain, integer
         self.memories: dict[int, Memory] = {}  # by the keys of memories
+        self.within: set[str] = set()  # rows that are picked from 0 up to their number
         self._keys = itertools.count()
 
     def key(self, tensor: torch.Tensor) -> int:
@@ -182,7 +183,12 @@ class Places:
             return False
         rows = product(map(self.plain, source.shape[1:]))
         known = [self._elements(tensor) for tensor in (source, which[0])]
-        self.enter(made, digest("rows", str(func), known, self.text(rows)))
+        name = digest("rows", known, self.text(rows))
+        if func is not _AT.index.Tensor:
+            self.within.add(name)
+        elif name not in self.within:  # which else counts from the end, too
+            name = digest("from either end", name)
+        self.enter(made, name)
         return True
 
     def _indexed(
@@ -336,6 +342,13 @@ class Places:
         """The memory that a tensor looks at. Raises CannotFollow for an unknown one."""
         return self.memories[self.key(tensor)]
 
+    def steps(self, tensor: torch.Tensor) -> tuple[str, list[Size]]:
+        """What a tensor sees, and how far apart there are two along each dimension."""
+        own = self.seen_by(tensor)
+        source, view = self.memory(tensor).behind(own)
+        dims = view.dims if len(view.dims) == len(own.dims) else own.dims
+        return source.name, [0 if equal(n, 1) else step for n, step in dims]
+
     def place(self, tensor: torch.Tensor) -> tuple[object, ...]:
         """Where a tensor looks, and how it reads what is there."""
         sizes = (*tensor.shape, *tensor.stride(), tensor.storage_offset())
@@ -463,6 +476,15 @@ class Elements(Places):
             return False  # at sizes at which it can't run
         self._put(made, elements)
         return True
+
+    def steps(self, tensor: torch.Tensor) -> tuple[str, list[Size]]:
+        if not 0 < tensor.numel() <= _MOST:
+            return "", list(tensor.stride())
+        seen = _looks(tensor, self._memory(tensor).all()).reshape(tuple(tensor.shape))
+        first = int(seen.flat[0])
+        shape = [*map(int, seen.shape)]
+        ends = (seen.take(min(1, n - 1), i).flat[0] for i, n in enumerate(shape))
+        return self._bases[first >> _WIDTH], [int(end) - first for end in ends]
 
     def _places(self, tensor: torch.Tensor) -> torch.Tensor:
         seen = _looks(tensor, self._memory(tensor).all())

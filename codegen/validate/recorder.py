@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cmp_to_key
 from typing import Any, NamedTuple
 
 import sympy
@@ -26,9 +27,9 @@ from .digests import digest
 from .layout import equal, product
 from .meanings import (
     PARTS,
-    ROWS,
     Opposite,
     Options,
+    cast,
     filled,
     functional,
     meaning,
@@ -38,7 +39,7 @@ from .meanings import (
 from .memory import CannotFollow, Elements, Places, each, real_digest, tensors_in
 from .moves import MOVES
 from .repeats import Repeats
-from .sizes import normal
+from .sizes import less, normal
 
 _AT = torch.ops.aten
 # Of two tensors, one result to the bit in either order.
@@ -86,12 +87,19 @@ class Recorded:
 
 class _Call(NamedTuple):
     """An operator, what it is given, and the name of what it makes, or of the opposite
-    of that."""
+    of that, with its dimensions in this order."""
 
     func: Any
     given: Options
     name: str
     denied: bool
+    order: list[int]
+
+
+def _operands(given: Options) -> list[torch.Tensor]:
+    """The tensors of a call, those that stand as their opposites too."""
+    plain = (x.of if isinstance(x, Opposite) else x for x in given.values())
+    return [x for x in plain if isinstance(x, torch.Tensor)]
 
 
 def _is_held(value: object, dtype: Any) -> bool:
@@ -225,6 +233,8 @@ class Recorder(TorchDispatchMode):
         """
         self._source, self.calls, self.lines = source, [], set()
         self._choices, self.chosen, self.followed = choices or {}, {}, []
+        if source.startswith("<"):  # the graph's side
+            self.memory.within.clear()
         self._sizes.clear()
         self._draws = 0
 
@@ -245,16 +255,16 @@ class Recorder(TorchDispatchMode):
     # ------------------------------------------------------------------------- names
 
     def name(self, thing: object, bare: bool = False) -> object:
-        """What stands for a tensor, a number or a list of them in names of calls; in
-        that of a tensor are no sizes of 1 where it is `bare`.
+        """What stands for a tensor, a number or a list of them in names of calls; a
+        tensor is its elements in order, of whatever sizes, where it is `bare`.
 
         Raises CannotFollow for tensors that it didn't see made.
         """
         if isinstance(thing, torch.Tensor | Opposite):
             turned = isinstance(thing, Opposite)
             tensor = self.lend(thing.of if isinstance(thing, Opposite) else thing)
-            sizes = map(self.plain, tensor.shape)
-            wide = tuple(n for n in sizes if not equal(n, 1)) if bare else None
+            count = product(map(self.plain, tensor.shape))
+            wide = ((count,) if tensor.dim() else ()) if bare else None
             return self.memory.name(tensor, wide, turned)
         if isinstance(thing, list | tuple):
             return tuple(map(self.name, thing))
@@ -426,22 +436,36 @@ class Recorder(TorchDispatchMode):
     def _call(self, func: Any, given: Options, drawn: int, made: Any) -> _Call:
         """A call by the fewest operators. `made` looks like what it makes."""
         func, given, denied = plain(func, before := given)
+        begun = len(self.calls), len(self.followed)
+        with self:
+            given = cast(func, given)
+        del self.calls[begun[0] :], self.followed[begun[1] :]  # it is part of this one
         for view in tensors_in(list(given.values())):  # some are made on the way
             self.memory.claim(view, tensors_in(list(before.values())))
-        found, bare = given, False  # without sizes of 1
+        found, bare = given, False  # without sizes
+        order = list[int]()
         part = reduced(func, given)
         if part is not None:
-            self.memory.claim(part[0], [given["self"]])
-            tensor, kept, others = part
-            sizes = list(map(self.plain, tensor.shape))
-            whole = *sizes[:kept], product(sizes[kept:])
-            found = {**others, "self": self.memory.name(tensor, whole)}
-        elif func in ROWS and given["self"].dim():
-            ones = [equal(self.plain(n), 1) for n in given["self"].shape]
-            at, bare = given["dim"], True
-            found = {**given, "dim": None if ones[at] else at - sum(ones[:at])}
-        elif torch.Tag.pointwise in func.tags and isinstance(made, torch.Tensor):
-            found, bare = self._spread(func, given, made.shape), True
+            x, dims, found = part
+            order = self._order([x], [i for i in range(x.dim()) if i not in dims])
+            sizes = list(map(self.plain, x.shape))
+            whole = tuple(product(sizes[i] for i in some) for some in (order, dims))
+            tensor = x.permute([*order, *dims])
+            self.memory.claim(tensor, [x])
+            found = {**found, "self": self.memory.name(tensor, whole)}
+            result = made if isinstance(made, torch.Tensor) else made[0]
+            if result.dim() == x.dim():
+                order = [*order, *dims]
+            else:
+                order = [sorted(order).index(i) for i in order]
+        elif isinstance(made, torch.Tensor) and (
+            torch.Tag.pointwise in func.tags or func is _AT._to_copy.default
+        ):
+            found = self._spread(func, given, made.shape)
+            bare = all(x.dim() in (0, made.dim()) for x in _operands(found))
+            if bare:
+                order = self._order(_operands(found), range(made.dim()))
+                found = {key: self._turned(x, order) for key, x in found.items()}
         names: list[Any] = [(key, self.name(x, bare)) for key, x in found.items()]
         if func in _COMMUTE and len(found) == 2:
             names = sorted((name for _, name in names), key=str)
@@ -449,7 +473,32 @@ class Recorder(TorchDispatchMode):
             (_, mask), (_, one), (_, other) = names
             denial = self.name(Opposite(found["condition"]), bare)
             names = min([mask, one, other], [denial, other, one], key=str)
-        return _Call(func, given, digest(str(func), names, drawn), denied)
+        return _Call(func, given, digest(str(func), names, drawn), denied, order)
+
+    def _order(self, tensors: Sequence[torch.Tensor], dims: Iterable[int]) -> list[int]:
+        """Dimensions of tensors in the order of what they see: however these were
+        turned, one order."""
+        ways = [self.memory.steps(x) for x in tensors if x.dim()]
+        ways.sort(key=str)
+
+        def apart(i: int, j: int) -> int:
+            for _, steps in ways:
+                a, b = steps[i], steps[j]
+                if not equal(a, b) and (less(a, b) or less(b, a)):
+                    return 1 if less(a, b) else -1
+            return 0
+
+        return sorted(dims, key=cmp_to_key(apart))
+
+    def _turned(self, x: Any, order: list[int]) -> Any:
+        """An operand with its dimensions in this order."""
+        if isinstance(x, Opposite):
+            return Opposite(self._turned(x.of, order))
+        if not isinstance(x, torch.Tensor) or not x.dim() or order == sorted(order):
+            return x
+        turned = x.permute(order)
+        self.memory.claim(turned, [x])
+        return turned
 
     def _spread(self, func: Any, given: Options, shape: Sequence[Any]) -> Options:
         """What a call that takes elements one by one is given, each of its operands as
@@ -457,21 +506,29 @@ class Recorder(TorchDispatchMode):
         kinds = {x.dtype for x in tensors_in(list(given.values()))} - {torch.bool}
         alone = next(iter(kinds)) if len(kinds) == 1 else None
         found = dict(given)
-        for key in (a.name for a in func._schema.arguments if str(a.type) == "Tensor"):
+        kind = ("Tensor", "Optional[Tensor]")
+        for key in (a.name for a in func._schema.arguments if str(a.type) in kind):
             value = given.get(key)
             if _is_held(value, alone):
                 value = self._number_as(value, alone)
             one = value.of if isinstance(value, Opposite) else value
             if not isinstance(one, torch.Tensor) or not (one.dim() or len(kinds) < 2):
                 continue  # the type of the result hangs on which are without dimensions
-            own = [1] * (len(shape) - one.dim()) + [*one.shape]
-            ones = [equal(self.plain(size), 1) for size in own]
-            if len(shape) > one.dim() or any(ones):
-                sizes = zip(own, shape, ones, strict=True)
-                wide = [n if is_one else m for m, n, is_one in sizes]
-                one = self.again.stretched(one, wide)
-            found[key] = Opposite(one) if isinstance(value, Opposite) else one
+            found[key] = self._spread_to(value, shape)
         return found
+
+    def _spread_to(self, x: Any, shape: Sequence[Any]) -> Any:
+        """An operand as PyTorch stretches it to these sizes."""
+        if isinstance(x, Opposite):
+            return Opposite(self._spread_to(x.of, shape))
+        if not isinstance(x, torch.Tensor):
+            return x
+        own = [1] * (len(shape) - x.dim()) + [*x.shape]
+        ones = [equal(self.plain(size), 1) for size in own]
+        if len(shape) == x.dim() and not any(ones):
+            return x
+        sizes = zip(own, shape, ones, strict=True)
+        return self.again.stretched(x, [n if is_one else m for m, n, is_one in sizes])
 
     def _number_as(self, value: object, dtype: Any) -> torch.Tensor:
         """A number as a tensor without dimensions."""
@@ -522,7 +579,7 @@ class Recorder(TorchDispatchMode):
                     did = did or digest(self.name(result))
                     continue
                 name = digest(call.name, 0 if len(calls) > 1 else i)
-                self.memory.enter(result, name, call.denied)
+                self.memory.enter(self._turned(result, call.order), name, call.denied)
             elif isinstance(result, _SYMBOLS):
                 for symbol in result.node.expr.free_symbols:
                     name = digest(call.name, i)

@@ -157,9 +157,14 @@ def _outputs(
     """The results, and the inputs as they are then, in the order of the `written`."""
     module, network = side
     torch.manual_seed(0)
-    with torch.inference_mode():  # as a Session makes them, too
-        given = [_tensor(value, double) for value in feed]
-        made = called(module, network, given, [*written.INPUTS], [*written.OUTPUTS])
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64 if double else usual)  # what it makes, too
+    try:
+        with torch.inference_mode():  # as a Session makes them, too
+            given = [_tensor(value, double) for value in feed]
+            made = called(module, network, given, [*written.INPUTS], [*written.OUTPUTS])
+    finally:
+        torch.set_default_dtype(usual)
     flat = [*leaves(made), *(x for x in given if isinstance(x, torch.Tensor))]
     return [x.double().numpy() if x.is_floating_point() else x.numpy() for x in flat]
 

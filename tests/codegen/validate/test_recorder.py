@@ -124,6 +124,21 @@ SAME: list[tuple[Program, Program]] = [
     ),
     (lambda x: x.max(1).values, lambda x: x.amax(1)),
     (lambda x: x.min(1, keepdim=True)[1].squeeze(1), lambda x: x.argmin(1)),
+    (lambda x: x.mT.sin().mT, torch.sin),
+    (lambda x: x.flatten(0, 1).sin().view(4, 4, 6), torch.sin),
+    (
+        lambda x: x.to(torch.int8) * x[0, 0],
+        lambda x: x[0, 0] * x.to(torch.int8).float(),
+    ),
+    (lambda x: (x > 1).sum(1), lambda x: (x > 1).long().sum(1)),
+    (lambda x: x.bool(), lambda x: x != 0),
+    (torch.max, torch.amax),
+    (lambda x: x.prod(0).flatten(), lambda x: x.reshape(4, 6, 4).prod(0).flatten()),
+    (lambda x: (x + x[0, 0]).mT, lambda x: x.mT + x[0, 0, :, None]),
+    (lambda x: x.flatten(0, 1).softmax(1).view(4, 4, 6), lambda x: x.softmax(2)),
+    (lambda x: x.mT.softmax(1).mT, lambda x: x.softmax(2)),
+    (lambda x: x.permute(2, 1, 0).amax(0).T, lambda x: x.amax(2)),
+    (lambda x: x.mT.argmax(1, keepdim=True), lambda x: x.argmax(2)[:, None]),
 ]
 OTHER: list[tuple[Program, Program]] = [
     (lambda x: x[:, :1].softmax(1), lambda x: x[:, :1].softmax(2)),
@@ -147,7 +162,7 @@ OTHER: list[tuple[Program, Program]] = [
     (lambda x: x.max(1).indices, lambda x: x.min(1).indices),
     (lambda x: x.argmax(1), lambda x: x.mT.argmax(1)),
     (lambda x: x.argmax(), lambda x: x.flip(0).argmax()),
-    (lambda x: x.prod(0).flatten(), lambda x: x.reshape(4, 6, 4).prod(0).flatten()),
+    (lambda x: x.prod(0).flatten(), lambda x: x.reshape(4, 6, 4).prod(1).flatten()),
     (lambda x: x.bool().int() + 1, lambda x: x.bool() + 1),
     (lambda x: x * torch.tensor(0.1).double(), lambda x: x.double() * 0.1),
     (
@@ -185,6 +200,27 @@ OTHER: list[tuple[Program, Program]] = [
     (lambda x: x.clamp(min=0, max=1e30), F.relu),
     (lambda x: x.clamp(min=1e-30), F.relu),
     (lambda x: x.softmax(1), lambda x: x.softmax(2)),
+    (lambda x: x.mT.softmax(2), lambda x: x.softmax(2).mT),
+    (lambda x: F.embedding(x[0, 0].long(), x[0]), lambda x: x[0][x[0, 0].long()]),
+    (lambda x: x + x.transpose(0, 1), lambda x: x + x),
+    (lambda x: x.transpose(0, 1).sin(), torch.sin),
+    (lambda x: x.amax(2), lambda x: x.permute(2, 1, 0).amax(0)),
+    (
+        lambda x: x.clamp(min=x[0, 0, :4, None]),
+        lambda x: x[..., :4].clamp(min=x[0, 0, :4]),
+    ),
+    (
+        lambda x: x[..., :4].clamp(x[0, 0, :4]),
+        lambda x: x[..., :4].clamp(x[0, 0, :4, None]),
+    ),
+    (lambda x: x.sum(1) + x.sum(0), lambda x: x.sum(1) + x.sum(1)),
+    (lambda x: x.flatten(0, 1).sin(), lambda x: x.flatten(1).sin()),
+    (lambda x: x[..., 0] + x[0, 0, :4], lambda x: x[..., 0] + x[0, 0, :4, None]),
+    (lambda x: x.to(torch.int8) * x[0, 0], lambda x: (x * x[0, 0]).to(torch.int8)),
+    (
+        lambda x: x[..., :4].clamp(min=x[0, 0, :4]),
+        lambda x: x[..., :4].mT.clamp(min=x[0, 0, :4]).mT,
+    ),
     (lambda x: F.max_pool2d(x, 2), nn.MaxPool2d(2, 1)),
     (lambda x: x.reshape(16, 6), lambda x: x.reshape(6, 16)),
     (torch.rand_like, torch.zeros_like),
@@ -205,6 +241,18 @@ def test_one_value_has_one_name(elements: bool) -> None:
 def test_other_values_have_other_names(elements: bool) -> None:
     for one, other in OTHER:
         assert name(one, elements) != name(other, elements), OTHER.index((one, other))
+
+
+def test_rows_that_are_picked_from_the_front_are_picked_from_either_end() -> None:
+    """No index is below 0 where an embedding took it; which without one may be."""
+
+    def embedded(x: Tensor) -> Tensor:
+        return F.embedding(x[0, 0].long(), x[0])
+
+    first = name(lambda x: embedded(x), False)
+    assert first == name(lambda x: x[0].index_select(0, x[0, 0].long()), False)
+    assert first == name(lambda x: (embedded(x), x[0][x[0, 0].long()])[1], False)
+    assert first != name(lambda x: x[0][x[0, 0].long()], False)
 
 
 def _into(rest: Callable[[Tensor], Tensor], row: int) -> Program:

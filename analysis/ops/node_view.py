@@ -268,7 +268,7 @@ def why_unknown(value: ir.Value, shapes: ShapeFacts) -> str:
         return f"{name}, which a body takes, has no rank that stays: {fix}"
     called = f"{node.op_type} {one_line(node.name or '?', 60)!r}"
     if node.op_type == "If":
-        ends = [body.outputs[value.index() or 0] for body in bodies(node)]
-        ranks = " and ".join(str(shapes.rank(end)) for end in ends)
-        return f"the branches of {called} give {name} the ranks {ranks}: {fix}"
+        ends = [shapes.rank(body.outputs[value.index() or 0]) for body in bodies(node)]
+        said = "" if None in ends else f", {' and '.join(map(str, ends))}"
+        return f"the branches of {called} give {name} different ranks{said}: {fix}"
     return f"{called} leaves the rank of {name} to what it runs on: {fix}"

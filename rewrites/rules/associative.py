@@ -13,13 +13,19 @@ from .law_table import equation
 law_of = partial(equation, family="associative", when="search")
 
 
-def smaller(small: Term, large: Term) -> Bool:
-    """Whether one operand broadcasts into the other's shape, which is another."""
-    inside = forall(small.rank, lambda k: small.dim(k) <= large.dim(k))
-    return inside & ~forall(small.rank, lambda k: large.dim(k) <= small.dim(k))
+def fewer(s: Term, t: Term, m: Term, n: Term) -> Bool:
+    """Whether s with t, and m with n, is less work than s with m, and t with n.
+
+    Sizes of sums are the larger ones: that of s and t is within that of t and n, and
+    another; that of m and n is within that of s and m.
+    """
+    within = forall(s.rank, lambda k: (s.dim(k) <= t.dim(k)) | (s.dim(k) <= n.dim(k)))
+    no_less = forall(s.rank, lambda k: (n.dim(k) <= t.dim(k)) | (n.dim(k) <= s.dim(k)))
+    no_more = forall(s.rank, lambda k: (n.dim(k) <= m.dim(k)) | (n.dim(k) <= s.dim(k)))
+    return within & ~no_less & no_more
 
 
-WORTH = "neither operand is smaller"
+WORTH = "the sizes of s and t are not smaller than those of m and n"
 
 
 def _small_apart(op: Operator, name: str) -> Rule:
@@ -27,7 +33,7 @@ def _small_apart(op: Operator, name: str) -> Rule:
         f"{op}({op}(s, m), {op}(t, n)) = {op}({op}(s, t), {op}(m, n))",
         " s t m n",
         wrong=f"{op}({op}(s, s), {op}(m, n))",
-        worthwhile=(lambda s, t, m, n: smaller(s, m) & smaller(t, m), WORTH),
+        worthwhile=(fewer, WORTH),
         name=name,
         when="asked",
         measure="flops",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,19 @@ def test_scales_and_shifts_become_one(count: int, level: int) -> None:
     x = np.random.default_rng(1).normal(size=(4, GRAPHS.WIDTH)).astype(np.float32)
     (before,), (after,) = (run(m, {"x": x}) for m in (original, ir.to_proto(model)))
     np.testing.assert_allclose(after, before, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("op", ["Add", "Mul"])
+def test_operands_in_a_better_order_stay_in_it(op: str) -> None:
+    """Whatever their sizes are: each order was better than another, in turns."""
+    for sizes in itertools.product(itertools.product((1, 2), (1, 3)), repeat=4):
+        inputs = ", ".join(
+            f"float[{a},{b}] {x}" for x, (a, b) in zip("smtn", sizes, strict=True)
+        )
+        model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["": 20]>
+            g ({inputs}) => (float[a,b] y) {{
+                p = {op}(s, m)  q = {op}(t, n)  y = {op}(p, q) }}""")
+        assert len(simplify(load(model).model, level=2).history) < 4
 
 
 @pytest.mark.parametrize("count", [14, 100])

@@ -56,6 +56,11 @@ _LOADED = ["torch", "safetensors"]
 # Names in PyTorch that it gives other functions itself, when it compiles.
 _ITS_OWN = {"manual_seed", "__init__", "__setstate__"}
 _LAYERS = "torch.nn.modules."
+OUT_OF_MEMORY = "out of memory"
+# As the system, PyTorch, ONNX Runtime and C++ say it.
+_NO_MEMORY = re.compile(
+    r"Cannot allocate memory|can't allocate memory|Failed to allocate memory|bad_alloc"
+)
 # What ONNX Runtime has no arrays for, or hands out as bits.
 BYTES_ALONE = re.compile(r"tensor\((bfloat16|u?int[24]|float[48].*)\)", re.IGNORECASE)
 
@@ -215,7 +220,7 @@ def main() -> None:
             limit_memory(request.get("memory"))
             reply = sessions.answer(request)
         except MemoryError:
-            reply = {"error": "out of memory"}
+            reply = {"error": OUT_OF_MEMORY}
         except Exception as error:
             reply = {"error": _said(error)}
         del request
@@ -270,6 +275,8 @@ def fork() -> None:
 
 def _said(error: Exception) -> str:
     """What an exception says; ONNX Runtime's name their kind themselves."""
+    if _NO_MEMORY.search(str(error)):
+        return OUT_OF_MEMORY
     name = type(error).__name__
     own = type(error).__module__.startswith("onnxruntime")
     return str(error) if own else f"{name}: {error}".removesuffix(": ")

@@ -23,6 +23,7 @@ from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.graph.traversal import all_nodes
 from ...analysis.graph.weightless import to_proto
 from ...analysis.literals import message_line, one_line
+from ...analysis.oracle.child import OUT_OF_MEMORY
 from ...analysis.oracle.int8_overflow import NOTE, without_overflow
 from ...analysis.oracle.process import (
     Apart,
@@ -302,7 +303,7 @@ def check_package(
     try:
         return verify(package, loaded, inputs, then=[then])
     except VerificationError as error:
-        if error.feed is None:
+        if error.feed is None or isinstance(error, OutOfMemory):
             raise
         with suppress(Exception):  # the mismatch itself is what the user must hear of
             found = _with_drawn_weights(package, loaded, inputs, build, error)
@@ -366,6 +367,10 @@ class PackageFailed(VerificationError):
     """A package can't be loaded, or can't run."""
 
 
+class OutOfMemory(VerificationError):
+    """There is too little memory to run a package, which says nothing of it."""
+
+
 def run_package(
     package: Path,
     feeds: list[Mapping[str, Any]],
@@ -385,6 +390,11 @@ def run_package(
         fault = "this is a fault in fairhand, not in the model; please report it"
         smaller = "try smaller inputs with --inputs FILE.npz"
         text = " ".join(str(error).split())  # PyTorch's lines
+        if text == OUT_OF_MEMORY:
+            raise OutOfMemory(
+                "too little memory is free to run the emitted package and compare",
+                hint="free some, or compile with --no-verify to write it unchecked",
+            ) from None
         raise PackageFailed(
             f"the emitted package can't run: {message_line(text, 300)}",
             hint=smaller if error.fatal else fault,

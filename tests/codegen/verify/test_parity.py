@@ -7,11 +7,16 @@ import sys
 from io import StringIO
 from pathlib import Path
 
+import numpy as np
+import onnx
+import pytest
 from rich.console import Console
 
 import fairhand
+from fairhand.analysis.oracle.process import Limits
 from fairhand.codegen.commands.bench import bench
 from fairhand.codegen.load.read_model import load
+from fairhand.codegen.verify import parity
 from fairhand.codegen.verify.parity import verify
 
 TEXT = """<ir_version: 9, opset_import: ["" : 18]>
@@ -32,3 +37,16 @@ def test_a_model_in_textual_syntax(tmp_path: Path) -> None:
     own = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "out"]
     ran = subprocess.run(own, cwd=tmp_path, capture_output=True, text=True)
     assert "passed" in ran.stdout and ran.returncode == 0, ran.stdout
+
+
+def test_too_little_memory_is_no_fault_of_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As PyTorch and the system say it, not Python: of one array of 4 GB."""
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18]>
+        wide (int64[2] size, float[1] x) => (float[a,b] y) { y = Expand(x, size) }""")
+    package = fairhand.compile(model, tmp_path / "out", verify=False, cache=False)
+    monkeypatch.setattr(parity, "_limits", lambda: Limits(60, 1 << 30))
+    feed = {"size": np.array([1 << 15] * 2), "x": np.ones(1, np.float32)}
+    with pytest.raises(parity.OutOfMemory, match="too little memory is free"):
+        parity.run_package(package.path, [feed], "eager")

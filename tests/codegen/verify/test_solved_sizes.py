@@ -382,7 +382,9 @@ def test_branches_of_two_ranks_are_told_of_in_a_body_too(tmp_path: Path) -> None
         ("2", "no input has an o"),
     ):
         made = model(text.format(size).replace("[...]", ""), {})
-        with pytest.raises(FairhandError, match=f"different ranks, 2 and 0: {fix}") as raised:
+        with pytest.raises(
+            FairhandError, match=f"different ranks, 2 and 0: {fix}"
+        ) as raised:
             fairhand.compile(made, tmp_path / "net", cache=False)
         assert "--ops" not in str(raised.value)
 

@@ -153,14 +153,16 @@ def _before_rows(
             readers = [u for out in step.outputs for u in users.get(out, ())]
             if rare and all(u in may or u.form is None for u in readers):
                 may.update([step] if late.isdisjoint(step.outputs) else [])
+        if not may:
+            continue
         start = steps.index(row[0][0])
         inside = {out for step in steps[start:] for out in step.outputs}
         given = [v for step, _ in row for v in step.reads() if v in late - inside]
         moved: list[Assignment] = []
-        for step, _ in row:
+        for step in (step for step, _ in row if step in may):
             typed = _typed_like(step.expr, given)
             read = [x.value for x in leaves(typed) if isinstance(x, Ref)]
-            if step in may and inside.isdisjoint(read):
+            if inside.isdisjoint(read):
                 inside.difference_update(step.outputs)
                 step.expr, step.scopes = typed, around
                 moved.append(step)

@@ -12,7 +12,7 @@ from .element_types import is_float
 # Exporters name what they fold after the operator, a letter, or a number.
 _MADE_UP = re.compile(
     r"val_\d|onnx|_output(_|$)|(?<!\.)constant|constant(?!$)|^node_|^.$|lifted_tensor"
-    r"|^_(adaptive|cdist|conj|fft|log_softmax|native|reshape|scaled_dot|softmax|to_copy"
+    r"|^scalar_tensor|^_(adaptive|cdist|conj|fft|log_softmax|native|reshape|scaled_dot|softmax|to_copy"
     r"|unsafe|upsample|weight_norm)"
     r"|(^|\.(?=\w+_\d+$))(add|arange|cat|clone|div|expand|index|mul|permute|reshape"
     r"|select|slice|squeeze|stack|sub|transpose|unsqueeze|view"

@@ -5,18 +5,23 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
+from ...analysis.graph.constants import uniform_number
 from ...analysis.graph.dims import Dim, Dims, at_least, ones, product, same
-from ...analysis.graph.parameters import is_parameter
+from ...analysis.graph.parameters import TRAINS, is_filler, is_parameter
 from ...analysis.graph.shape_facts import NodeFacts, ShapeFacts
 from ...analysis.graph.traversal import all_nodes
+from ...analysis.ops.facts.fitting_sizes import together
 from ...analysis.ops.facts.index_functions import Count, Rows
 from ...analysis.ops.facts.sizes_movement import WITHIN
 from ...analysis.ops.node_view import constant
+from ...analysis.ops.registry import lookup
 from ...analysis.shapes.index_functions import Places
 from ..adapters.provenance import became_constants
-from .constant_folding import reads_learned
+from ..adapters.unique_names import fix_names
+from .constant_folding import is_fill, reads_learned
 
 
 def store_known_sizes(
@@ -37,17 +42,10 @@ def store_known_sizes(
             array = constant(value, shapes)
             if array is None:
                 continue
-            name = value.name
-            stored = ir.Value(
-                name=name,
-                type=value.type,
-                shape=ir.Shape(array.shape),
-                const_value=ir.tensor(array, name=name),
-            )
             became_constants(model, [node])
-            value.name = f"{name}_computed"
-            value.replace_all_uses_with(stored)
-            model.graph.register_initializer(stored)
+            name, value.name = value.name, f"{value.name}_computed"
+            tensor = ir.tensor(array, value.dtype, name=name)
+            value.replace_all_uses_with(_stored(model, tensor))
             found += 1
     return found
 
@@ -98,6 +96,59 @@ def take_decided(model: ir.Model, shapes: ShapeFacts) -> int:
             continue
         found += 1
     return found
+
+
+def take_numbers(model: ir.Model, shapes: ShapeFacts) -> int:
+    """Let a number stand for a tensor of it, where another operand has its sizes;
+    returns how many did.
+
+    So exporters write `torch.zeros_like(x)`. What has a name of the original's stays.
+    """
+    found, names = 0, None
+    for node in list(all_nodes(model.graph)):
+        op = lookup(node)
+        if op is None or op.fits is not together:
+            continue
+        for k, x in enumerate(node.inputs):
+            number = None if x is None else _number(x)
+            others = [*node.inputs[:k], *node.inputs[k + 1 :]]
+            if x is None or number is None or shapes.dims(x) == ():
+                continue
+            if any(_is_within(shapes.dims(x), shapes.dims(y)) for y in others if y):
+                became_constants(model, [node])
+                names = names or fix_names(model)
+                number.name = names.value("number")
+                node.replace_input_with(k, _stored(model, number))
+                found += 1
+    return found
+
+
+def _stored(model: ir.Model, tensor: ir.TensorProtocol) -> ir.Value:
+    """A new initializer."""
+    kind = ir.TensorType(tensor.dtype)
+    shape = ir.Shape(tensor.shape.numpy())
+    value = ir.Value(name=tensor.name, shape=shape, type=kind, const_value=tensor)
+    model.graph.register_initializer(value)
+    return value
+
+
+def _number(x: ir.Value) -> ir.TensorProtocol | None:
+    """The number that a value is throughout, of shape [], if it is no parameter."""
+    tensor, producer = x.const_value, x.producer()
+    if producer is not None and (producer.op_type, producer.domain) == ("Expand", ""):
+        one = producer.inputs[0]
+        is_one = one is not None and one.const_value is not None
+        return _number(one) if is_one and one.const_value.size == 1 else None
+    if tensor is not None:
+        element = None if x.meta.get(TRAINS) else uniform_number(tensor)
+        if element is None or x.is_graph_input() or not is_filler(x, element):
+            return None
+    elif producer is None or not is_fill(producer):
+        return None
+    elif (value := producer.attributes.get("value")) is not None:
+        tensor = value.as_tensor()
+    array = np.zeros(1, np.float32) if tensor is None else tensor.numpy()
+    return ir.tensor(array.reshape(-1)[:1].reshape(()))
 
 
 def _is_within(dims: Dims | None, wide: Dims | None) -> bool:

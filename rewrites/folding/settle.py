@@ -13,7 +13,13 @@ from ...analysis.graph.traversal import all_nodes, bodies
 from ...analysis.shapes.infer import infer
 from .constant_branches import take, take_branches
 from .constant_folding import fold_constants
-from .proven_values import read_in_order, settle_types, store_known_sizes, take_decided
+from .proven_values import (
+    read_in_order,
+    settle_types,
+    store_known_sizes,
+    take_decided,
+    take_numbers,
+)
 
 _MOST_TRIED = 32  # undecided Ifs
 
@@ -39,6 +45,7 @@ def _settled(
     while True:
         known = store_known_sizes(model, shapes, level == 0)
         known += settle_types(model) + take_decided(model, shapes)
+        known += take_numbers(model, shapes)
         if known + read_in_order(model, shapes):
             folded += fold_constants(model, level)
             shapes = infer(model, shapes)

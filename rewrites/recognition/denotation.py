@@ -229,6 +229,7 @@ MEANINGS: dict[str, Meaning] = {
     ),
     "Mish": _plain(lambda d, x: d.mul(x, _tanh(d, _softplus(d, x)))),
     "HardSwish": _plain(lambda d, x: d.mul(x, _hard_sigmoid(d, 1 / 6, 0.5, x))),
+    "Identity": _plain(lambda d, x: x),
     "Relu": _plain(lambda d, x: _below_zero(d, x, d.number(0.0))),
     "PRelu": _plain(lambda d, x, slope: _leaky(d, slope, x)),
     "Clip": _clip,

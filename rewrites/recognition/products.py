@@ -128,26 +128,41 @@ def _own(one: str, other: str, result: str) -> str:
 
 def _letters(node: ir.Node, a: Dims, b: Dims) -> tuple[str, str, str] | None:
     """Those of the axes of both operands and of the result, no letter twice in one."""
-    if node.op_type == "MatMul":
-        equation, short = "...ik,...kj->...ij", min(len(a), len(b)) < 2
+    if node.op_type != "MatMul":
+        found = _equation(node, (a, b))
     else:
-        equation = node.attributes["equation"].as_string().replace(" ", "")
-        short = False
+        short = min(len(a), len(b)) < 2
+        found = [] if short else _axes("...ik,...kj->...ij", (a, b))
+    return (found[0], found[1], found[2]) if len(found) == 3 else None
+
+
+def _equation(node: ir.Node, dims: Sequence[Dims | None]) -> list[str]:
+    """The letters of the axes of each operand of an Einsum and of its result."""
+    return _axes(node.attributes["equation"].as_string().replace(" ", ""), dims)
+
+
+def _axes(equation: str, dims: Sequence[Dims | None]) -> list[str]:
+    """The letters that an equation gives to axes of these sizes, and the result's.
+
+    Of axes that stand for "..." they are digits, the last one's 9. None where a letter
+    stands twice in one, or the letters are not as many as the axes.
+    """
     terms, arrow, result = equation.partition("->")
-    one, comma, other = terms.partition(",")
-    if short or not arrow or not comma:
-        return None
     found = []
-    for term, dims in ((one, a), (other, b)):
-        count = len(dims) - len(term.replace("...", "")) if "..." in term else 0
-        found.append(term.replace("...", digits[10 - count :] if count else ""))
-    rest = max((x for x in found), key=lambda x: sum(c in digits for c in x))
-    found.append(result.replace("...", "".join(c for c in rest if c in digits)))
-    if any(not x.isalnum() or len({*x}) < len(x) for x in found):
-        return None
-    if any(len(x) != len(dims) for x, dims in zip(found, (a, b), strict=False)):
-        return None
-    return found[0], found[1], found[2]
+    for term, sizes in zip(terms.split(","), dims, strict=True):
+        named = term.replace("...", "")
+        count = 0 if sizes is None or named == term else len(sizes) - len(named)
+        found.append(term.replace("...", digits[10 - count :] if count > 0 else ""))
+        if sizes is None or len(found[-1]) != len(sizes) or count > 10:
+            return []
+    rest = max((sorted({*x} & {*digits}) for x in found), key=len)
+    if not arrow:
+        letters = "".join(found)
+        result = "..." + "".join(sorted(x for x in letters if letters.count(x) == 1))
+        result = "".join(x for x in result if x not in digits)
+    found.append(result.replace("...", "".join(rest)))
+    alike = any(len({*x}) < len(x) or not (x + "0").isalnum() for x in found)
+    return [] if alike else found
 
 
 def einsum(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
@@ -159,8 +174,8 @@ def einsum(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
     if sums:
         yield Recognition("einsum", (node,), sums, "sums over axes")
     given = [{*f.letters} - {f.own} for f in found.factors] if found else []
-    if found is None or given[0] != given[1]:
-        return
+    if found is None or (given[0] != given[1] and {found.over} not in given):
+        return  # a matrix is the same one for all of a batch, or each has its own
     sizes: dict[str, Dim] = {}
     for factor in found.factors:
         for letter, size in zip(
@@ -175,14 +190,12 @@ def einsum(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
 
 def _as_sums(node: ir.Node, facts: Facts) -> tuple[Draft, ...]:
     """Of one tensor, or of two that have the same axes; () if it is of others."""
-    equation = node.attributes["equation"].as_string().replace(" ", "")
-    terms, arrow, result = equation.partition("->")
-    one, *others = terms.split(",")
     dims = [None if x is None else facts.dims(x) for x in node.inputs]
-    plain = one.isalpha() and all(len({*x}) == len(x) for x in (one, result))
-    if not arrow or not plain or len(others) > 1 or {*others} - {one}:
+    *terms, result = _equation(node, dims) or ["", ""]
+    one, *others = terms
+    if not one or len(others) > 1 or {*others} - {one} or {*result} - {*one}:
         return ()
-    if not {*result} <= {*one} or None in dims or dims[:1] * len(dims) != dims:
+    if dims[:1] * len(dims) != dims:
         return ()
     drafts = [Draft("Mul", [*node.inputs])] if others else []
     left = [letter for letter in one if letter in result]
@@ -199,15 +212,13 @@ def _as_sums(node: ir.Node, facts: Facts) -> tuple[Draft, ...]:
 
 def _with_vector(node: ir.Node, facts: Facts) -> tuple[Draft, ...]:
     """Of a tensor's last axis with a vector; () if it is of others."""
-    equation = node.attributes["equation"].as_string().replace(" ", "")
-    terms, arrow, result = equation.partition("->")
-    given = list(zip(terms.split(","), node.inputs, strict=True))
+    dims = [None if x is None else facts.dims(x) for x in node.inputs]
+    *terms, result = _equation(node, dims) or [""]
+    given = list(zip(terms, node.inputs, strict=False))
     for (one, x), (other, v) in (given, given[::-1]) if len(given) == 2 else ():
-        dims = [() if y is None else facts.dims(y) or () for y in (x, v)]
-        sizes = [d[-1] for d in dims if d]
-        plain = one.isalpha() and len({*one}) == len(one) == len(dims[0])
-        if not plain or other != one[-1] or result != one[:-1] or not arrow:
+        if not one or other != one[-1] or result != one[:-1]:
             continue
+        sizes = [(facts.dims(y) or ())[-1] for y in (x, v) if y is not None]
         if len(sizes) == 2 and result and same(*sizes) is True:
             return (Draft("MatMul", [x, v]),)
     return ()

@@ -135,7 +135,8 @@ def _of_scalar(region: Region, found: Found) -> Recognition:
         else word.write(inputs, parameters)
     )
     evidence = _equation(region.term, found)
-    return Recognition(function.name, region.nodes, (draft,), evidence)
+    drafts = () if function.operator == "Identity" else (draft,)
+    return Recognition(function.name, region.nodes, drafts, evidence, region.base)
 
 
 def _equation(term: Term, found: Found) -> str:

@@ -133,6 +133,7 @@ def _thresholded(term: Term, values: np.ndarray) -> dict[str, float] | None:
 
 # Those without parameters first: they are the more telling.
 FUNCTIONS = (
+    Function("identity", "Identity", "x", _fixed()),
     Function("gelu", "Gelu", "x (1 + erf(x / sqrt 2)) / 2", _fixed(approximate="none")),
     Function(
         "gelu_tanh",

@@ -606,3 +606,32 @@ def test_bodies_read_in_order_too_by_names_of_their_own() -> None:
     names = [value.name for node in nodes for value in node.outputs]
     assert "GatherND" not in ops(model)
     assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "zeros", "ops"),
+    [
+        ("n,4", "s = Shape(x) z = ConstantOfShape(s)", {"Relu"}),
+        ("2,4", "z = Identity(zeros)", {"Relu"}),
+        (
+            "n,4",
+            "s = Shape(x) o = Constant<value_float=0.0>() z = Expand(o, s)",
+            {"Relu"},
+        ),
+        ("n,4", "s = Shape<end=1>(x) z = ConstantOfShape(s)", {"Max"}),
+        ("2,4", "z = Identity(seen)", {"Max"}),
+        ("1,4", "z = Identity(zeros)", {"Max"}),
+    ],
+)
+def test_a_number_stands_for_what_has_anothers_sizes(
+    sizes: str, zeros: str, ops: set[str]
+) -> None:
+    """But for one that is wider, or may be, and a buffer that the original saves."""
+    array = np.zeros((2, 4), np.float32)
+    model = parse(
+        f"g (float[{sizes}] x) => (float[k,4] y) {{ {zeros} y = Max(x, z) }}",
+        **{"zeros" if "(zeros)" in zeros else "seen": array},
+    )
+    simplified = load(model).model
+    simplify(simplified)
+    assert ops <= {*(found := [n.op_type for n in simplified.graph])}, found

@@ -300,3 +300,39 @@ def test_numbers_of_channels_are_none_of_a_row_of_as_many(
     """`operators` compares what is computed."""
     nodes = "n = InstanceNormalization(x, s, s) m = Mul(n, two) y = Add(m, b1)"
     operators(nodes if len(sizes) == 4 else nodes.replace("b1", "b3"), *sizes)
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes", "left"),
+    [
+        ("...d->...", ["2,3,4"], ["ReduceSum"]),
+        ("i...->...", ["2,3,4"], ["ReduceSum"]),
+        ("cba", ["2,3,4"], ["Transpose"]),
+        ("...d,...d->...", ["2,3,4", "2,3,4"], ["Mul", "ReduceSum"]),
+        ("...i,i", ["2,3,4", "4"], ["MatMul"]),
+        ("...ij,jk->...ik", ["2,3,4", "4,5"], ["MatMul"]),
+        ("oi,bti->bto", ["5,4", "2,3,4"], ["Transpose", "MatMul"]),
+        ("...i,...i->...", ["2,3,4", "3,4"], ["Einsum"]),
+        ("ii->i", ["3,3"], ["Einsum"]),
+    ],
+)
+def test_an_einsum_says_which_axes(
+    equation: str, shapes: list[str], left: list[str]
+) -> None:
+    given = ", ".join(f"float[{s}] x{k}" for k, s in enumerate(shapes))
+    names = ", ".join(f"x{k}" for k in range(len(shapes)))
+    before = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 23]>
+        g ({given}) => (float y) {{
+        y = Einsum<equation = "{equation}">({names}) }}""")
+    model = load(before).model
+    simplify(model)
+    assert [node.op_type for node in model.graph] == left
+    random = np.random.default_rng(0)
+    feeds = {
+        f"x{k}": random.random([int(n) for n in s.split(",")], np.float32)
+        for k, s in enumerate(shapes)
+    }
+    one, other = (
+        ReferenceEvaluator(m).run(None, feeds)[0] for m in (before, ir.to_proto(model))
+    )
+    np.testing.assert_allclose(one, other, rtol=1e-5)

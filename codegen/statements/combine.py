@@ -95,17 +95,26 @@ def normalized(
         pair = step.expr.operands if is_binary(step, "/") else ()
         x, norm = [p.value if isinstance(p, Ref) else None for p in pair] or [None] * 2
         wide = y if (y := flow.only(norm)) and callee(y.expr) == ".expand" else None
-        clip = flow.before(wide, "Clip") or flow.only(norm, "Clip")
-        made = flow.before(clip, "ReduceL2")
-        if not (x and clip and clip.node and made and made.node):
+        bounded = ("Clip", "Max")
+        clip = flow.before(wide, *bounded) or flow.only(norm, *bounded)
+        first = flow.before(clip, "ReduceL2")
+        if not (x and clip and clip.node):
+            continue
+        made = first or flow.only(clip.node.inputs[-1], "ReduceL2")
+        if not (made and made.node):
             continue
         bounds, over = NodeView(clip.node, shapes), NodeView(made.node, shapes)
-        dims, least, axes = shapes.dims(x), bounds.const(1), over.const(1)
+        least = bounds.const(1 if first else 0)
+        dims, axes = shapes.dims(x), over.const(1)
         same = over.value(0) is x and not (wide and norm and shapes.dims(norm) != dims)
-        fits = same and over.attr("keepdims", 1) and not bounds.has(2)
-        if fits and dims and least is not None and axes is not None and axes.size == 1:
+        sizes = [shapes.dims(s.node.outputs[0]) for s in (clip, made) if s.node]
+        same = same and sizes[0] == sizes[1] and over.attr("keepdims", 1)
+        if not same or bounds.has(2) or least is None or least.size != 1:
+            continue
+        if dims and axes is not None and axes.size == 1:
             dim = shown(int(axes.item()) % len(dims), len(dims))
-            options = {} if (eps := shortest(least[()])) == 1e-12 else {"eps": eps}
+            eps = shortest(least.reshape(-1)[0])
+            options = {} if eps == 1e-12 else {"eps": eps}
             step.expr = Name("F.normalize")(Ref(x), dim=dim, **options)
             gone |= {other: step for other in (wide, clip, made) if other is not None}
     return without(steps, gone)

@@ -137,8 +137,8 @@ def _number(x: ir.Value) -> ir.TensorProtocol | None:
     tensor, producer = x.const_value, x.producer()
     if producer is not None and (producer.op_type, producer.domain) == ("Expand", ""):
         one = producer.inputs[0]
-        is_one = one is not None and one.const_value is not None
-        return _number(one) if is_one and one.const_value.size == 1 else None
+        size = 0 if one is None or one.const_value is None else one.const_value.size
+        return _number(one) if one is not None and size == 1 else None
     if tensor is not None:
         element = None if x.meta.get(TRAINS) else uniform_number(tensor)
         if element is None or x.is_graph_input() or not is_filler(x, element):

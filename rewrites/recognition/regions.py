@@ -274,7 +274,7 @@ def _of_what_is_seen(read: Reading, facts: Facts) -> Reading:
         return read
     source, last = above.inputs[0], len(facts.dims(x) or ()) - 1
     dims = None if source is None else facts.dims(source)
-    if above.op_type == "Transpose":
+    if above.op_type == "Transpose" and dims:
         perm = reading(above, facts).parameters["perm"]
         rest = [axis for k, axis in enumerate(perm) if k not in over]
         if rest != sorted(rest):

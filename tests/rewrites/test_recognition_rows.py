@@ -336,3 +336,16 @@ def test_an_einsum_says_which_axes(
         ReferenceEvaluator(m).run(None, feeds)[0] for m in (before, ir.to_proto(model))
     )
     np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
+def test_a_turned_tensor_of_unknown_sizes_is_read_as_it_is() -> None:
+    """What a law makes may have no sizes yet: their axes can't be followed through."""
+    model = load(onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18]>
+        g (float[2,3,4] x, float[2,3,4] z) => (float y, float w)
+        <int64[1] first = {0}, float[1,4] minus = {-1, -1, -1, -1},
+         float[1] c = {-0.8}> {
+            a = Sigmoid(x) b = ReduceMean(a, first) d = Transpose<perm = [1, 0, 2]>(b)
+            e = Mul(d, minus) f = ReduceMean<keepdims = 0>(e, first) h = Neg(f)
+            w = Div(c, f) y = Div(z, h) }""")).model
+    simplify(model)
+    assert "ReduceMean" in [node.op_type for node in model.graph]

@@ -77,7 +77,7 @@ def batch_norm(family: str, r: Random) -> onnx.ModelProto:
 LAYERS: dict[str, tuple[Callable[[str, Random], onnx.ModelProto], set[str]]] = {
     "instance_norm": (instance_norm, {"InstanceNormalization"}),
     "group_norm": (group_norm, {"GroupNormalization"}),
-    "l2_norm": (l2_norm, {"ReduceL2", "Clip", "Div"}),
+    "l2_norm": (l2_norm, {"ReduceL2", "Clip", "Max", "Div"}),
     "batch_norm": (batch_norm, {"Mul", "Add"}),
 }
 

@@ -102,21 +102,29 @@ def test_blocks_of_pixels_to_channels(
 
 
 @pytest.mark.parametrize(
-    ("norm", "bounds", "level", "line"),
+    ("norm", "bounded", "bounds", "level", "line"),
     [
-        ("ReduceL2", [1e-12], 0, "F.normalize(y, dim=-1)"),
-        ("ReduceL2", [1e-12], 1, "F.normalize(y, dim=-1)"),
-        ("ReduceL2", [1e-6], 1, "F.normalize(y, dim=-1, eps=1e-6)"),
-        ("ReduceL2", [0.1, 2.0], 0, ".clamp(0.1, 2)"),
-        ("ReduceSumSquare", [1e-12], 1, ".clamp(min=1e-12)"),
+        ("ReduceL2", "Clip", [1e-12], 0, "F.normalize(y, dim=-1)"),
+        ("ReduceL2", "Clip", [1e-12], 1, "F.normalize(y, dim=-1)"),
+        ("ReduceL2", "Max", [1e-12], 0, "F.normalize(y, dim=-1)"),
+        ("ReduceL2", "Clip", [1e-6], 1, "F.normalize(y, dim=-1, eps=1e-6)"),
+        ("ReduceL2", "Max", [1e-6], 1, "F.normalize(y, dim=-1, eps=1e-6)"),
+        ("ReduceL2", "Clip", [0.1, 2.0], 0, ".clamp(0.1, 2)"),
+        ("ReduceL2", "Max", [0.1, 2.0], 0, "clamp(min=2)"),
+        ("ReduceSumSquare", "Clip", [1e-12], 1, ".clamp(min=1e-12)"),
     ],
 )
 def test_a_value_over_its_bounded_norm(
-    norm: str, bounds: list[float], level: int, line: str, tmp_path: Path
+    norm: str,
+    bounded: str,
+    bounds: list[float],
+    level: int,
+    line: str,
+    tmp_path: Path,
 ) -> None:
     g = Traced(y=["batch", 5, 8])
     ends = [g.weight(f"end_{i}", value=np.float32(x)) for i, x in enumerate(bounds)]
-    least = g("Clip", g(norm, "y", g.ints(-1), keepdims=1), *ends)
+    least = g(bounded, g(norm, "y", g.ints(-1), keepdims=1), *ends)
     least = g("Expand", least, g("Shape", "y"))
     assert line in text_of(g, tmp_path, level, out=g("Div", "y", least))
     assert read_report(tmp_path / "net")["emission"]["validated"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count, groupby
+from itertools import chain, count, groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import onnx_ir as ir
@@ -31,7 +31,13 @@ from ...analysis.spelling.expr import (
 from ..ir.assignment import Assignment, LayerRef
 from ..ir.control_flow import Action, Block
 from ..ir.module_call import Item, ModuleCall
-from ..modules.members import Attribute, ConstructorValue, member_name
+from ..modules.members import (
+    Attribute,
+    ConstructorValue,
+    constructed,
+    is_switch,
+    member_name,
+)
 from ..modules.sequential import hands_on, is_chain
 from .constructor_arguments import ANY, ARGUMENTS, plain_size
 
@@ -40,7 +46,7 @@ if TYPE_CHECKING:
 
 Key: TypeAlias = tuple[object, ...]
 # Steps that some lack, and what is read there in their stead.
-Extra: TypeAlias = Mapping[Assignment, ir.Value]
+Extra: TypeAlias = Mapping[Item, ir.Value]
 
 
 @dataclass(frozen=True)
@@ -61,13 +67,16 @@ def body_of(
     call: ModuleCall,
     without: Extra | None = None,
     arguments: Sequence[int] = (),
+    unread: Sequence[ir.Value] = (),
 ) -> Body:
     """The body of a call whose inner calls have classes.
 
-    As if it had no step of `without`, whose readers read what that gives; and as if it
-    were given those `arguments` of another call, one for each of its inputs.
+    As if it had no step of `without`, whose readers read what that gives, and no input
+    of `unread`; and as if it were given those `arguments` of another call, one for each
+    of its inputs.
     """
     left = without or {}
+    gone = {*left, *(v for x in left for v in read_by(x) if is_switch(v))}
     if not left and (repeated := repetition(classes, call)) is not None:
         return Body(repeated.form, (), {})
     texts = {m.what: m.text for m in classes.members[call] if m.what not in left}
@@ -80,7 +89,7 @@ def body_of(
             numbers[value] = next(unused_numbers)
         return numbers[value]
 
-    for value in (*call.inputs, *call.sizes):
+    for value in (v for v in (*call.inputs, *call.sizes) if v not in unread):
         number(value)
 
     def name(leaf: Leaf) -> str:
@@ -92,7 +101,7 @@ def body_of(
     def part(item: Item) -> object:
         if isinstance(item, Block):
             return tuple(tuple(map(part, items)) for items in item.parts())
-        if isinstance(item, Assignment) and item in left:
+        if item in left:
             numbers.update(dict.fromkeys(item.outputs, number(left[item])))
             return None
         outs = tuple(None if out is None else number(out) for out in item.outputs)
@@ -106,13 +115,25 @@ def body_of(
         return render(expr, name), outs, item.inlines, kind
 
     parts = [found for item in call.items if (found := part(item)) is not None]
-    members = (m for m in classes.members[call] if m.what not in left)
+    members = (m for m in classes.members[call] if m.what not in gone)
     owned = tuple(
         (member.text, _constructor_form(classes, member)) for member in members
     )
     returned = tuple(numbers[out] for out in call.outputs)
     told = numbers_of(x for x in call.contents() if x not in left)
     return Body((is_chain(call), *parts, *owned, returned), told, numbers)
+
+
+def unread_without(call: ModuleCall, left: Extra) -> list[ir.Value]:
+    """The inputs that nothing but steps left out reads."""
+    items = [item for item in call.contents() if item not in left]
+    read = {*call.outputs, *left.values(), *chain.from_iterable(map(read_by, items))}
+    return [value for value in call.inputs if value not in read]
+
+
+def read_by(item: Item) -> Sequence[ir.Value]:
+    """What an item of a body reads; of a call, what it is given."""
+    return item.inputs if isinstance(item, ModuleCall) else item.reads()
 
 
 # ---- the holes of statements
@@ -180,37 +201,36 @@ def columns_of(classes: ClassTable, call: ModuleCall) -> list[Column]:
 
 
 def _member_columns(classes: ClassTable, member: Attribute) -> list[Column]:
-    what = member.what
-    if isinstance(what, ModuleCall):
-        inner = map(plain_size, classes.of[what].parameters)
-        return list(map(Column, inner, classes.arguments[what]))
+    what, form = member.what, constructed(member.what)
     if isinstance(what, ConstructorValue):
         return [Column(member.attr, what.value)]
     if isinstance(what, ir.Value):
         return [Column("dim", size) for size in stored_shape(what)]
-    form = what.lacks or what.form
-    assert form is not None
-    names = ARGUMENTS.get(form.layer, ())
-    labels = [*names, *["size"] * len(form.positional)][: len(form.positional)]
-    numbers = [*form.positional, *(form.keywords[k][0] for k in sorted(form.keywords))]
-    if what.lacks is not None:
-        numbers = [ANY] * len(numbers)
-    found = list(map(Column, [*labels, *sorted(form.keywords)], numbers))
-    switch = [Column(member.attr, what.lacks is None)] if what.optional else []
-    return switch + found
+    numbers: Iterable[Any]
+    if isinstance(form, ModuleCall):
+        labels = list(map(plain_size, classes.of[form].parameters))
+        numbers = classes.arguments[form]
+    else:
+        names, keys = ARGUMENTS.get(form.layer, ()), sorted(form.keywords)
+        labels = [*names, *["size"] * len(form.positional)][: len(form.positional)]
+        labels += keys
+        numbers = [*form.positional, *(form.keywords[key][0] for key in keys)]
+    lacks = isinstance(what, Assignment) and what.lacks is not None
+    told = [ANY] * len(labels) if lacks else numbers
+    found = list(map(Column, labels, told))
+    return [Column(member.attr, not lacks), *found] if what.optional else found
 
 
 def _constructor_form(classes: ClassTable, member: Attribute) -> Key:
-    what = member.what
-    if isinstance(what, ModuleCall):
-        return "call", id(classes.of[what])
+    what, form = member.what, constructed(member.what)
+    if isinstance(form, ModuleCall):
+        return "call", id(classes.of[form])
     if isinstance(what, Assignment):
-        form = what.lacks or what.form
-        assert form is not None
         kinds = tuple(type(v).__name__ for v in form.positional)
         return (form.layer, kinds, tuple(sorted(form.keywords)), tuple(form.weights))
     if isinstance(what, ConstructorValue):
         return ("switch",)
+    assert isinstance(what, ir.Value)
     return (str(what.dtype), is_parameter(what), len(stored_shape(what)))
 
 

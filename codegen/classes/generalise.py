@@ -7,9 +7,9 @@ several classes:
 - a number, or an activation, becomes an attribute. Numbers of layers are parameters of
   a class anyway (constructor_arguments.py); those that stand in statements, such as the
   size of a feature map, are only if they are few;
-- a layer that some lack is nn.Identity there; a sum or a product that some leave out,
-  such as the residual of a block whose sizes change, is decided by a switch, and so are
-  two rolls, there and back. A class has few of those;
+- a layer or module that some lack is nn.Identity there; a sum or a product that some
+  leave out, such as the residual of a block whose sizes change, is decided by a switch,
+  and so are two rolls, or turns of queries and keys. A class has few of those;
 - what only some cut to a window all cut, `x[:, :, self.start :]`, some of them at None;
 - the number of equal modules in a row is its depth;
 - what some calls are given once, others are given two values for.
@@ -21,16 +21,21 @@ from __future__ import annotations
 
 import ast
 import math
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import (
     combinations,
     combinations_with_replacement,
     count,
     permutations,
     product,
+    takewhile,
 )
+from operator import is_not
 from typing import TYPE_CHECKING, TypeAlias
 
 import onnx_ir as ir
@@ -58,8 +63,8 @@ from ...analysis.spelling.expr import (
 )
 from ..ir.assignment import Assignment, LayerRef, is_plain_call
 from ..ir.control_flow import Block
-from ..ir.module_call import ModuleCall
-from ..modules.members import ConstructorValue, holder_of
+from ..ir.module_call import Item, ModuleCall
+from ..modules.members import ConstructorValue, constructed, holder_of, is_switch
 from .bodies import (
     ACTIVATIONS,
     Extra,
@@ -69,11 +74,16 @@ from .bodies import (
     hole,
     numbers_in,
     numbers_of,
+    read_by,
+    unread_without,
 )
 
 if TYPE_CHECKING:
     from .module_classes import ClassTable
 
+Calls: TypeAlias = list[ModuleCall]
+Values: TypeAlias = list[ir.Value]
+_Steps: TypeAlias = list[tuple[Assignment, ir.Value]]  # and what they are left for
 Texts: TypeAlias = tuple[str, ...]  # of one number, in all calls
 
 # Numbers that a reader has to keep in mind beside the layers' own.
@@ -81,23 +91,22 @@ MOST_NUMBERS = 3
 MAX_SWITCHES = 2
 
 
-def generalise(
-    classes: ClassTable, calls: Iterable[ModuleCall]
-) -> list[list[ModuleCall]]:
+def generalise(classes: ClassTable, calls: Iterable[ModuleCall]) -> list[Calls]:
     """The calls that each class stands for, those of a class in order of execution."""
     same: dict[tuple[Key, tuple[str, ...]], list[ModuleCall]] = {}
     for call in calls:
         body = body_of(classes, call)
         same.setdefault((body.form, body.numbers), []).append(call)
-    alike: dict[object, list[list[ModuleCall]]] = {}
+    alike: dict[object, list[Calls]] = {}
     for (form, _), group in same.items():
         alike.setdefault((classes.hint(group[0]), form), []).append(group)
-    found: list[list[ModuleCall]] = []
+    found: list[Calls] = []
     for groups in alike.values():
         every = sorted((call for group in groups for call in group), key=classes.place)
         one = len(groups) > 1 and _differing_numbers(every) is not None
         found += [every] if one else groups
-    for take in (_take_parts, _take_results):
+    # Layers first: where they are lacking, nothing else of a body changes.
+    for take in (partial(_take_parts, layers=True), _take_parts, _take_results):
         while any(take(classes, found, *pair) for pair in permutations(found, 2)):
             pass
     for group in found:
@@ -116,7 +125,7 @@ def _say_what_some_lack(classes: ClassTable, calls: Sequence[ModuleCall]) -> Non
     """Of the layers that some calls of a class lack, in all that have them: calls come
     together in turn, and those that came later may not know."""
     for column in zip(*(classes.members[call] for call in calls), strict=False):
-        layers = [m.what for m in column if isinstance(m.what, Assignment)]
+        layers = [m.what for m in column if not isinstance(m.what, ir.Value)]
         if any(layer.optional for layer in layers):
             for layer in layers:
                 layer.optional = True
@@ -128,10 +137,7 @@ MOST_INPUTS = 5
 
 
 def _take_arguments(
-    classes: ClassTable,
-    groups: list[list[ModuleCall]],
-    wide: list[ModuleCall],
-    narrow: list[ModuleCall],
+    classes: ClassTable, groups: list[Calls], wide: Calls, narrow: Calls
 ) -> bool:
     """Let one class stand for two, of which one is given a value for two arguments.
 
@@ -165,10 +171,7 @@ def _take_arguments(
 
 
 def _take_results(
-    classes: ClassTable,
-    groups: list[list[ModuleCall]],
-    more: list[ModuleCall],
-    fewer: list[ModuleCall],
+    classes: ClassTable, groups: list[Calls], more: Calls, fewer: Calls
 ) -> bool:
     """Let one class stand for two, of which one returns more of the same values."""
     first, other = more[0], fewer[0]
@@ -366,21 +369,27 @@ def _last_attending(steps: Sequence[Assignment]) -> int:
 # ---- parts that some lack
 
 # What a switch is called, by what it switches.
-_SWITCHES = {"+": "residual", "*": "scaled"}
+_SWITCHES = {"+": "residual", "*": "scaled", "roll": "shifted"}
 
 
 def _take_parts(
     classes: ClassTable,
-    groups: list[list[ModuleCall]],
-    more: list[ModuleCall],
-    fewer: list[ModuleCall],
+    groups: list[Calls],
+    more: Calls,
+    fewer: Calls,
+    layers: bool = False,
 ) -> bool:
-    """Let one class stand for two whose bodies differ in one part."""
-    first = more[0]
-    if not _comparable(classes, first, fewer[0]):
+    """Let one class stand for two whose bodies differ in one part, or in two."""
+    first, other = _fullest(more), _fullest(fewer)
+    if not _comparable(classes, first, other):
         return False
-    for extra in _extras(first, fewer[0]):
-        if body_of(classes, first, extra).form != body_of(classes, fewer[0]).form:
+    for extra in _extras(first, other):
+        if layers and any(constructed(step) is None for step in extra):
+            continue
+        less = body_of(classes, first, extra, unread=unread_without(first, extra))
+        if less.form != body_of(classes, other).form:
+            continue
+        if not _given(classes, more, fewer, extra):
             continue
         if not all(_separable(classes, first, *part) for part in extra.items()):
             continue
@@ -401,44 +410,69 @@ def _take_parts(
             _mark(call, places)
         calls = sorted([*more, *fewer], key=classes.place)
         classes.members |= {call: classes.assign(call) for call in calls}
-        position = groups.index(more)
-        groups.remove(more)
+        groups[groups.index(more)] = calls
         groups.remove(fewer)
-        groups.insert(position, calls)
         return True
     return False
+
+
+def _fullest(calls: Calls) -> ModuleCall:
+    """The call of a class in which the fewest steps are off."""
+    return min(calls, key=lambda call: sum(step.off for step in _steps(call)))
 
 
 def _extras(longer: ModuleCall, shorter: ModuleCall) -> Iterator[Extra]:
     """What the longer one may have more, and what the other reads in its stead.
 
-    A layer, a sum or a product; two steps that do the same, as there and back; or all
-    that cut, at one place.
+    A layer, a module, a sum or a product, or two of these; two steps that do the same,
+    as there and back; or all that cut, at one place.
     """
     more = len(longer.items) - len(shorter.items)
-    steps = [
-        item
-        for item in longer.items
-        if isinstance(item, Assignment) and len(item.outputs) == 1 and not item.optional
-    ]
-    forms = [step.form for step in steps if step.form is not None]
-    steps = [
-        s for s in steps if s.form is None or forms.count(s.form) == 1
-    ]  # no layer that is called again
+    items = [x for x in longer.items if len(x.outputs) == 1]
+    steps = [x for x in items if isinstance(x, Assignment)]
+    forms = [x.form for x in steps]
+    once = (x for x in steps if x.form is None or forms.count(x.form) == 1)
+    steps = [*once]  # no layer that is called again
+    calls = [x for x in longer.calls() if len(x.inputs) == len(x.outputs) == 1]
+    whole: list[Item] = [*steps, *(x for x in calls if not (x.shares or x.sizes))]
+    lacking = Counter(map(_kind, longer.items)) - Counter(map(_kind, shorter.items))
+    if lacking.total() != more:
+        return
+    whole = [x for x in whole if _kind(x) in lacking]
     cuts = [step for step in steps if _cuts(step)]
     if len(cuts) == more and len({(*numbers_in(step.expr),) for step in cuts}) == 1:
         yield {step: _operands(step)[0] for step in cuts}
-    if more == 1:
-        for step in steps:
-            if step.form is not None or len(_operands(step)) == 2:
-                yield from ({step: instead} for instead in _operands(step))
+    parts = [
+        (x, instead)
+        for x in longer.items
+        if x in whole and (constructed(x) is not None or len(_operands(x)) == 2)
+        for instead in _operands(x)
+    ]
+    room = MAX_SWITCHES - _switches(longer)
+    for some in combinations(parts, more) if more <= MAX_SWITCHES else ():
+        new = [x for x, _ in some if not (x.optional or _kind(x) == "if")]
+        if len(new) <= room and Counter(_kind(x) for x, _ in some) == lacking:
+            yield dict(some)
     if more == 2:
-        for one, other in combinations([step for step in steps if _rolls(step)], 2):
-            yield {one: _operands(one)[0], other: _operands(other)[0]}
+        # Rolls, or turns of queries and of keys by angles that both are given.
+        plain = [s for s in steps if s.form is None and s.reads()]
+        plain = [s for s in plain if s.reads()[1:] or _kind(s) == ".roll"]
+        for one, other in combinations(plain, 2):
+            if _kind(one) == _kind(other) and one.reads()[1:] == other.reads()[1:]:
+                yield {one: _operands(one)[0], other: _operands(other)[0]}
 
 
-def _rolls(step: Assignment) -> bool:
-    return step.form is None and callee(step.expr) == ".roll"
+def _kind(item: Item) -> str:
+    """In what items of calls of one class don't differ."""
+    what = constructed(item)
+    if isinstance(what, ModuleForm):
+        return what.layer
+    if what is not None or isinstance(item, ModuleCall):
+        return "call"
+    if isinstance(item.expr, Conditional):
+        return "if"
+    name = callee(item.expr) or str(getattr(item.expr, "label", ""))
+    return "" if name in ACTIVATIONS else name
 
 
 def _cuts(item: object) -> bool:
@@ -451,9 +485,9 @@ def _cuts(item: object) -> bool:
     return False
 
 
-def _left_out(step: Assignment) -> Assignment:
+def _left_out(step: Item) -> Item:
     """A step as it is where others have it: one that cuts takes all."""
-    if not _cuts(step):
+    if isinstance(step, ModuleCall) or not _cuts(step):
         return step
     expr = exchange(step.expr, lambda node: Unbounded() if hole(node) else None)
     return replace(step, expr=expr)
@@ -461,47 +495,47 @@ def _left_out(step: Assignment) -> Assignment:
 
 def _comparable(classes: ClassTable, a: ModuleCall, b: ModuleCall) -> bool:
     """Two calls of one original class, the first with more statements."""
-    switches = sum(isinstance(getattr(v, "value", 0), bool) for v in a.constants)
-    switches += sum(s.optional for s in a.items if isinstance(s, Assignment))
     return (
         classes.hint(a) == classes.hint(b)
         and len(a.items) > len(b.items)
-        and len(a.inputs) == len(b.inputs)
+        and len(a.inputs) >= len(b.inputs)
         and len(a.outputs) == len(b.outputs)
-        and switches < MAX_SWITCHES
         and not any(isinstance(item, Block) for item in a.items)
         and a is not classes.root_call
     )
 
 
-def _operands(step: Assignment) -> list[ir.Value]:
+def _switches(call: ModuleCall) -> int:
+    flags = sum(map(is_switch, call.constants))
+    return flags + sum(x.optional for x in call.items if not isinstance(x, Block))
+
+
+def _operands(step: Item) -> list[ir.Value]:
     """What the others may read in the step's place: its operands, in their order."""
-    values = dict.fromkeys(v for v in step.reads() if v.const_value is None)
-    if isinstance(step.form, ModuleForm):
-        return list(values) if is_plain_call(step.expr) else []
-    return list(values)
+    read = (v for v in read_by(step) if not isinstance(v, ConstructorValue))
+    values = dict.fromkeys(v for v in read if v.const_value is None)
+    plain = isinstance(step, ModuleCall) or not step.form or is_plain_call(step.expr)
+    return list(values) if plain else []
 
 
 def _separable(
-    classes: ClassTable, call: ModuleCall, step: Assignment, instead: ir.Value
+    classes: ClassTable, call: ModuleCall, step: Item, instead: ir.Value
 ) -> bool:
     """Whether no other item reads both the step's result and its operand."""
     result = step.outputs[0]
     if result is None or (result in call.outputs and instead in call.outputs):
         return False
-    if isinstance(step.form, ModuleForm):
+    if isinstance(step, ModuleCall) or step.form is not None:
         listed = any(
             m.what is step and (m.index is not None or m.inner)
             for m in classes.members[call]
         )
-        shared = sum(s.form is step.form for s in call.steps()) > 1
-        if listed or shared:
+        shared = [s for s in call.steps() if s.form is constructed(step)]
+        if listed or shared[1:]:
             return False
     return not any(
         result in reads and instead in reads
-        for item in call.items
-        if item is not step
-        for reads in [item.inputs if isinstance(item, ModuleCall) else item.reads()]
+        for reads in (read_by(item) for item in call.items if item is not step)
     )
 
 
@@ -509,9 +543,11 @@ def _insert(
     classes: ClassTable, pattern: ModuleCall, extra: Extra, call: ModuleCall
 ) -> None:
     """Give `call` the steps of `pattern` that it lacks, switched off."""
-    left, new = dict(extra), list[tuple[Assignment, ir.Value]]()
+    left, new = dict(extra), _Steps()
+    _give(classes, call, pattern.inputs, unread_without(pattern, extra))
     for step in extra:
         new.append(_inserted(classes, pattern, step, left, call))
+        classes.members[call] = classes.assign(call)
         del left[step]
     _switch(call, new, on=False)
 
@@ -519,7 +555,7 @@ def _insert(
 def _inserted(
     classes: ClassTable,
     pattern: ModuleCall,
-    step: Assignment,
+    step: Item,
     left: Extra,
     call: ModuleCall,
 ) -> tuple[Assignment, ir.Value]:
@@ -542,7 +578,7 @@ def _inserted(
         operand, result = result, operand
     both = [item for item in pattern.items if item not in left]
     for item, here in zip(both, call.items, strict=True):
-        reads = item.inputs if isinstance(item, ModuleCall) else item.reads()
+        reads = read_by(item)
         if made and step.outputs[0] in reads:
             _reread(here, made)
         elif not made and instead in reads:
@@ -550,30 +586,65 @@ def _inserted(
 
     def translated(leaf: Leaf) -> Expr | None:
         if isinstance(leaf, Ref) and leaf.value.const_value is None:
+            if isinstance(leaf.value, ConstructorValue):  # that the others have
+                call.constants.append(ConstructorValue(leaf.value.name or "", False))
+                return Ref(call.constants[-1])
             value = there[numbers[leaf.value]]
             assert isinstance(value, ir.Value)
             value = operand if leaf.value is instead else value
             return Ref(value)
         return None
 
-    if step.form is not None:
+    lacks = constructed(step)
+    if lacks is not None:
         form = ModuleForm("nn.Identity", (), {}, {}, (operand,), (result,))
         path = holder_of(call) + step.path.removeprefix(holder_of(pattern))
-        new = replace(
-            step,
-            outputs=(result,),
-            expr=LayerRef(form)(Ref(operand)),
-            form=form,
-            path=path,
-            optional=True,
-            lacks=step.form,
-            off=True,
-        )
+        new = Assignment((result,), LayerRef(form)(Ref(operand)), None, form=form)
+        new = replace(new, path=path, optional=True, lacks=lacks, off=True)
     else:
-        expr = substitute(_left_out(step).expr, translated)
+        assert isinstance(step, Assignment)
+        left_out = _left_out(step)
+        assert isinstance(left_out, Assignment)
+        expr = substitute(left_out.expr, translated)
         new = replace(step, outputs=(result,), expr=expr, off=True)
     call.items.insert(place, new)
     return new, operand
+
+
+def _given(classes: ClassTable, more: Calls, fewer: Calls, extra: Extra) -> bool:
+    """Whether others can be given what all of a class are, as the angles by which most
+    layers turn. What a sole call is given for one step may be a skip of its own."""
+    new = unread_without(_fullest(more), extra)
+    around = [c for call in fewer for v in new for c in _around(classes, call, v)]
+    same = all({*new} <= {*call.inputs} for call in more) and {*fewer} <= {*around}
+    told = same and len(more) + len(extra) > 2 and classes.bound.isdisjoint(around)
+    return told or not new
+
+
+def _around(classes: ClassTable, call: ModuleCall, value: ir.Value) -> list[ModuleCall]:
+    """The calls that must be given a value for a call to have it, that one first; all
+    around it and the network where nothing before them makes it."""
+    found = list[ModuleCall]()
+    while value not in (*call.inputs, *call.constants):
+        found.append(call)
+        if call is classes.root_call:
+            break
+        call = classes.holders[call]
+        before = takewhile(partial(is_not, found[-1]), call.items)
+        if any(value in item.outputs for item in before):
+            break
+    return found
+
+
+def _give(classes: ClassTable, call: ModuleCall, order: Values, new: Values) -> None:
+    """Give a call values, in the order of others; and calls around it, if they must."""
+    holders = {c: None for value in new for c in _around(classes, call, value)}
+    own = iter(call.inputs)
+    call.inputs = [value if value in new else next(own) for value in order]
+    for holder in list(holders)[1:]:
+        taken = {*holder.inputs, *new}
+        reads = (value for item in holder.contents() for value in read_by(item))
+        holder.inputs = [value for value in dict.fromkeys(reads) if value in taken]
 
 
 def _rename(item: Assignment | ModuleCall, old: ir.Value, new: ir.Value) -> None:
@@ -601,24 +672,26 @@ def _mark(call: ModuleCall, places: list[tuple[int, int]]) -> None:
     found = []
     for place, nth in places:
         step = call.items[place]
-        assert isinstance(step, Assignment)
-        step.optional = step.form is not None
-        found.append((step, _operands(step)[nth]))
+        assert not isinstance(step, Block)
+        step.optional = constructed(step) is not None
+        if isinstance(step, Assignment):
+            found.append((step, _operands(step)[nth]))
     _switch(call, found, on=True)
 
 
-def _switch(
-    call: ModuleCall, steps: list[tuple[Assignment, ir.Value]], on: bool
-) -> None:
+def _switch(call: ModuleCall, steps: _Steps, on: bool) -> None:
     """`expr` becomes `expr if self.flag else operand`, for steps that are no layers."""
     plain = [(s, operand) for s, operand in steps if s.form is None and not _cuts(s)]
+    plain = [
+        (s, operand) for s, operand in plain if not isinstance(s.expr, Conditional)
+    ]
     if not plain:
         return
     first, _ = plain[0]
-    op = first.node.op_type if first.node is not None else ""
-    sign = first.expr.label if isinstance(first.expr, Binary) else ""
-    word = "shifted" if _rolls(first) else _SWITCHES.get(sign, f"with_{op.lower()}")
-    flag = ConstructorValue(word, on)
+    done = callee(first.expr) or (first.node.op_type if first.node is not None else "")
+    done = str(first.expr.label) if isinstance(first.expr, Binary) else done
+    word = re.split("[._]", done)[-1].lower()
+    flag = ConstructorValue(_SWITCHES.get(word, f"with_{word}"), on)
     call.constants.append(flag)
     for step, operand in plain:
         step.expr = Conditional(step.expr, Ref(flag), Ref(operand))

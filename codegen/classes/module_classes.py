@@ -13,9 +13,20 @@ from ..ir.assignment import Assignment, Readers, readers_of
 from ..ir.identifiers import attribute, class_name, class_of_path, shared_name, unused
 from ..ir.module_call import ModuleCall
 from ..ir.naming import CLASSES, first_name
-from ..modules.members import Attribute, ConstructorValue, assign_members
+from ..modules.members import (
+    Attribute,
+    ConstructorValue,
+    assign_members,
+    constructed,
+)
 from ..modules.sequential import is_chain
-from .bodies import columns_of, in_runs, repeated_lines, repetition, stored_shape
+from .bodies import (
+    columns_of,
+    in_runs,
+    repeated_lines,
+    repetition,
+    stored_shape,
+)
 from .constructor_arguments import (
     ANY,
     BY_NAME,
@@ -66,6 +77,7 @@ class ClassTable:
         self.root_call, self.network = root, network
         self._places = {call: i for i, call in enumerate((root, *root.all_calls()))}
         self._paths = {call.path for call in self._places}
+        self.holders = {c: call for call in self._places for c in call.calls()}
         # Those with a given number of arguments and results.
         chained = (c for call in self._places if is_chain(call) for c in call.calls())
         self.bound = {root, *chained, *(call.shares for call in self._places)}
@@ -96,8 +108,13 @@ class ClassTable:
 
     def build(self, root: ModuleCall, network: str) -> ModuleClass:
         """Find the class of every call, innermost first; returns that of the root."""
+        own: dict[int, list[ModuleCall]] = {}
         levels: dict[int, list[ModuleCall]] = {}
-        self._heights(root, levels)
+        self._heights(root, own, {})
+        # Calls of one class come together, though some of them lack inner ones.
+        every = ((h, call) for h in sorted(own) for call in own[h])
+        least = {name: h for h, call in every if (name := _said_by_file(call))}
+        self._heights(root, levels, least)
         for height in sorted(levels):
             for call in levels[height]:
                 self.members[call] = self.assign(call)
@@ -124,9 +141,15 @@ class ClassTable:
                         stem = attribute(m.attr.rstrip("0123456789"))
                         m.attr = self._stems.setdefault((call, m.attr), stem)
 
-    def _heights(self, call: ModuleCall, levels: dict[int, list[ModuleCall]]) -> int:
-        inner = [self._heights(r, levels) for r in call.calls() if r.shares is None]
-        height = 1 + max(inner, default=0)
+    def _heights(
+        self,
+        call: ModuleCall,
+        levels: dict[int, list[ModuleCall]],
+        least: dict[str, int],
+    ) -> int:
+        calls = (inner for inner in call.calls() if inner.shares is None)
+        height = 1 + max((self._heights(c, levels, least) for c in calls), default=0)
+        height = max(height, least.get(_said_by_file(call), 0))
         levels.setdefault(height, []).append(call)
         return height
 
@@ -148,9 +171,9 @@ class ClassTable:
 
     def _make(self, calls: list[ModuleCall], network: str) -> None:
         chain = is_chain(calls[0]) and not network
-        # Of rows the longest shows what all layers are given.
+        # Of rows the longest shows what all layers are given; others may lack modules.
         row = chain or repetition(self, calls[0]) is not None
-        first = max(calls, key=lambda call: len(call.items)) if row else calls[0]
+        first = max(calls, key=lambda c: len(c.items if row else [*c.calls()]))
         members = self.members[first]
         cls = ModuleClass(network, first, members, chain)
         if not chain and not network:
@@ -218,12 +241,12 @@ class ClassTable:
         parts: dict[str, str] = {}
         for member in cls.members:
             kind, what = "", member.what
-            if isinstance(what, ModuleCall):
-                made = [self.of[c.shares or c] for c in (what, *what.all_calls())]
+            form = constructed(what)
+            if isinstance(form, ModuleCall):
+                made = [self.of[c.shares or c] for c in (form, *form.all_calls())]
                 kind = next((c.name for c in made if not c.chain), "")
             elif isinstance(what, Assignment):
-                form = what.lacks or what.form
-                kind = form.layer if form is not None else ""
+                kind = form.layer
             if not isinstance(what, ConstructorValue):
                 parts.setdefault(member.attr, kind)
         return parts
@@ -234,21 +257,20 @@ class ClassTable:
         self, member: Attribute, column: int, holes: dict[int, str]
     ) -> tuple[str, int]:
         """Source of a member's value, and the first column after it."""
-        what = member.what
-        if isinstance(what, ModuleCall):
-            cls = self.of[what]
-            values = zip(cls.parameters, self.arguments[what], strict=True)
-            texts = [
-                holes.get(column + i) or cls.text(*v) for i, v in enumerate(values)
-            ]
-            return self.construct(cls, texts), column + len(texts)
-        if isinstance(what, Assignment):
-            form = what.lacks or what.form
-            assert form is not None
-            if not what.optional:
-                return _layer_text(form, column, holes)
-            text, end = _layer_text(form, column + 1, holes)
-            return f"{text} if {holes[column]} else nn.Identity()", end
+        what, form = member.what, constructed(member.what)
+        if isinstance(what, Assignment | ModuleCall):
+            start = column + what.optional
+            if isinstance(form, ModuleCall):
+                cls = self.of[form]
+                values = zip(cls.parameters, self.arguments[form], strict=True)
+                texts = [
+                    holes.get(start + i) or cls.text(*v) for i, v in enumerate(values)
+                ]
+                text, end = self.construct(cls, texts), start + len(texts)
+            else:
+                text, end = _layer_text(form, start, holes)
+            lacking = f" if {holes[column]} else nn.Identity()" if what.optional else ""
+            return text + lacking, end
         if isinstance(what, ConstructorValue):
             return holes.get(column) or render(spell(what.value)), column + 1
         dims = stored_shape(what)

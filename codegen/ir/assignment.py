@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import onnx_ir as ir
 
@@ -74,7 +74,7 @@ class Assignment:
     form: ModuleForm | None = None
     path: str = ""  # attribute path of `form`, where names tell it
     optional: bool = False  # some instances of the module lack this layer
-    lacks: ModuleForm | None = None  # this one does: the layer of the others
+    lacks: Any = None  # this one does: the layer or module of the others
     absorbed: tuple[ir.Node, ...] = ()  # nodes of other steps whose work it does
     off: bool = False  # what other instances of the module do, and this one doesn't
 

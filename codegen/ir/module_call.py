@@ -31,6 +31,7 @@ class ModuleCall:
     shares: ModuleCall | None = None  # an earlier call of the same module
     sizes: list[ir.Value] = field(default_factory=list)  # passed as ints; and a device
     size_args: list[Expr] = field(default_factory=list)  # what the caller passes
+    optional: bool = False  # some instances of the module around it lack it
     whole: bool = False  # an nn.Sequential whose operators are layers
     ints: list[ir.Value] = field(default_factory=list)  # every int variable of the body
 

@@ -68,6 +68,16 @@ class ConstructorValue(ir.Value):
         self.value = value
 
 
+def is_switch(value: object) -> bool:
+    """Whether a member says if an instance does what others leave."""
+    return isinstance(value, ConstructorValue) and isinstance(value.value, bool)
+
+
+def constructed(what: object) -> Any:
+    """The layer or module that a member is, or in whose place it stands."""
+    return (what.lacks or what.form) if isinstance(what, Assignment) else what
+
+
 @dataclass(eq=False)
 class Attribute:
     """`self.attr` or `self.attr[index]`: a layer, a block, or a constant tensor."""
@@ -82,7 +92,7 @@ class Attribute:
         """Whether some instances of the class have what others lack."""
         what = self.what
         return isinstance(what, ConstructorValue) or (
-            isinstance(what, Assignment) and what.optional
+            not isinstance(what, ir.Value) and what.optional
         )
 
     @property
@@ -296,8 +306,8 @@ def _wish(
 
 
 def _role(what: object) -> str:
-    form = what.lacks or what.form if isinstance(what, Assignment) else None
-    if form is not None:
+    form = constructed(what)
+    if isinstance(form, ModuleForm):
         layer = form.layer
         word = re.sub(r"\d?d?$", "", layer.removeprefix("nn.")).lower()
         word = "conv" if word.startswith("conv") else word

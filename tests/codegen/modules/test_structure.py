@@ -20,7 +20,7 @@ from onnx import numpy_helper
 from support.emitted import imported
 from support.emitter_models import Emitted, Graph
 from support.golden_images import IMAGES, densenet, faithful_cnn, resnet
-from support.golden_sequences import SEQUENCES, encoder
+from support.golden_sequences import HALF, SEQUENCES, encoder, rotated
 from support.networks import looped, residual
 from support.traced import Traced, stripped
 
@@ -77,6 +77,30 @@ def test_a_sum_that_some_leave_out_is_a_flag(emitted: Emit) -> None:
     assert found.body("Block")[-1].endswith(" if self.residual else out")
 
 
+def test_layers_that_turn_no_queries_are_given_the_angles_too(tmp_path: Path) -> None:
+    """As every fourth of SmolLM3's: one class with a flag, and one loop."""
+    sizes = ["batch", 1, "seq", 4]
+    g = Traced(x=["batch", "seq", 16], cos=sizes, sin=sizes)
+    x = "x"
+    for i in range(4):
+        with g.module(f"layers.{i}", "Layer"):
+            with g.module("attn", "Attention"):
+                q, k, v = (
+                    g.split_heads(g.fc(x, f"{n}_proj", 16, 16, False), 4, 4)
+                    for n in "qkv"
+                )
+                q, k = (q, k) if i == 2 else (rotated(g, q), rotated(g, k))
+                y = g.fc(g.join_heads(g.attend(q, k, v, HALF), 16), "out", 16, 16)
+            x = g("Add", x, y)
+    compiled(g.model(y=x), tmp_path / "net")
+    text = (tmp_path / "net" / "model.py").read_text()
+    assert re.findall(r"^class (\w+)", text, re.M) == ["Attention", "Layer", "Net"]
+    assert "Layer(with_rotary=False)" in text
+    assert "apply_rotary(k, cos, sin) if self.with_rotary else k" in text
+    loop = "for layer in self.layers:\n            x = layer(x, cos, sin)"
+    assert loop in text
+
+
 def test_a_sum_and_an_activation_are_told_by_one_class(emitted: Emit) -> None:
     """Blocks with the sum have two activations, the one without it has one of them."""
 
@@ -131,6 +155,35 @@ def test_a_layer_that_some_lack_is_an_identity(emitted: Emit) -> None:
     assert "Block(), Block(norm=True), Block(), Block()" in found.source()
     assert "blocks.1.norm.weight" in found.weights
     assert "blocks.0.norm.weight" not in found.weights
+
+
+def test_a_module_that_some_lack_is_an_identity(emitted: Emit) -> None:
+    """As the gate of MobileNet's blocks; some lack the sum as well."""
+
+    def varied(gate: bool, residual: bool) -> Callable[[Traced, str, int], str]:
+        def body(g: Traced, x: str, _: int) -> str:
+            y = g("Relu", g.fc(x, "fc1", 8, 8))
+            if gate:
+                with g.module("se", "Gate"):
+                    y = g("Mul", y, g("Sigmoid", g.fc(y, "fc", 8, 8)))
+            y = g.fc(y, "fc2", 8, 8)
+            return str(g("Add", y, x)) if residual else y
+
+        return body
+
+    kinds = [(False, False), (True, True), (True, False), (False, True)]
+    found = emitted(chained(*(varied(*kind) for kind in kinds)))
+    assert found.classes == ["Gate", "Block", "Net"]
+    assert "self.se = Gate() if se else nn.Identity()" in found.source("Block")
+    assert re.findall(r"Block\((\w.*?)\)", found.source()) == [
+        "se=True, residual=True",
+        "se=True",
+        "residual=True",
+    ]
+    assert [key for key in found.weights if ".se." in key and "bias" in key] == [
+        "blocks.1.se.fc.bias",
+        "blocks.2.se.fc.bias",
+    ]
 
 
 def test_a_stage_of_one_block_is_the_list_that_the_others_are(emitted: Emit) -> None:

@@ -364,11 +364,10 @@ def _matrix_roles(call: ModuleCall) -> dict[int, str]:
     A module of several attentions, or of several pairs of matrices, has none.
     """
     flow = _Flow([item for item in call.contents() if isinstance(item, Assignment)])
-    attentions = [s for s in flow.steps if s.form is None and _attends(s)]
-    if len(attentions) == 1:
-        return flow.attention(attentions[0])
+    if len(flow.attentions) == 1:
+        return flow.attention(*flow.attentions)
     named = any(s.path not in ("", call.path) for s in flow.steps if _is_matrix(s))
-    return {} if attentions or named else flow.feed_forward()
+    return {} if flow.attentions or named else flow.feed_forward()
 
 
 def _shortcut_role(call: ModuleCall) -> dict[int, str]:
@@ -388,10 +387,6 @@ def _shortcut_role(call: ModuleCall) -> dict[int, str]:
     return {}
 
 
-def _attends(step: Assignment) -> bool:
-    return any(name.endswith("attention") for name in callees(step.expr))
-
-
 def _is_matrix(step: Assignment) -> bool:
     return step.form is not None and _MATRIX.match(step.form.layer) is not None
 
@@ -402,18 +397,39 @@ class _Flow:
     def __init__(self, steps: list[Assignment]) -> None:
         self.steps = steps
         self.makers = {out: step for step in steps for out in step.outputs}
+        # What attends, and to what: queries, keys, values.
+        attending = ((step, self._attended(step)) for step in steps if not step.form)
+        self.attentions = {step: taken for step, taken in attending if len(taken) == 3}
+
+    def _attended(self, step: Assignment) -> list[ir.Value]:
+        """Written out it is a product with a softmax of a product."""
+        taken = [x.value for x in leaves(step.expr) if isinstance(x, Ref)][:3]
+        if any(name.endswith("attention") for name in callees(step.expr)):
+            return taken
+        if step.expr.label != "@":
+            return []
+        weights = self.nearest(taken[:1], lambda s: callee(s.expr).endswith("softmax"))
+        scored = [value for s in weights for value in s.reads()]
+        scores = self.nearest(scored, lambda s: s.expr.label == "@")
+        return [*scores[0].reads(), *taken[1:]] if len(scores) == 1 else []
 
     def behind(self, values: Iterable[ir.Value]) -> list[Assignment]:
         """The nearest matrices and attentions that values are computed with."""
+        return self.nearest(values, lambda s: _is_matrix(s) or s in self.attentions)
+
+    def nearest(
+        self, values: Iterable[ir.Value], wanted: Callable[[Assignment], bool]
+    ) -> list[Assignment]:
+        """The nearest steps that values are computed with, not beyond a matrix."""
         found: dict[Assignment, None] = {}
         todo = list(values)
         while todo:
             step = self.makers.get(todo.pop(0))
             if step is None:
                 continue
-            if _is_matrix(step) or _attends(step):
+            if wanted(step):
                 found[step] = None
-            else:
+            elif not _is_matrix(step):
                 todo += step.reads()
         return list(found)
 
@@ -428,9 +444,8 @@ class _Flow:
         return sum(one.form is not None for one in found)
 
     def attention(self, step: Assignment) -> dict[int, str]:
-        operands = [x.value for x in leaves(step.expr) if isinstance(x, Ref)][:3]
-        sources = [self.behind([value]) for value in operands]
-        if len(sources) < 3 or any(len(found) != 1 for found in sources):
+        sources = [self.behind([value]) for value in self.attentions[step]]
+        if any(len(found) != 1 for found in sources):
             return {}
         layers = [id(found[0].form) for found in sources]
         if len(set(layers)) not in (1, 3):

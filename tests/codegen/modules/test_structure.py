@@ -426,6 +426,24 @@ def families(*names: str, shapes: dict[str, list[Any]] | None = None) -> list[st
     return [family.name for family in find_families(inputs)]
 
 
+def test_layers_whose_names_are_lost_are_called_by_their_parts_of_attention(
+    emitted: Emit,
+) -> None:
+    """Though it is written out, with a mask."""
+    g = Traced(x=["batch", 5, 8], mask=[5, 5])
+    with g.module("attn", "Attention"):
+        q, k, v = (
+            g.split_heads(g("MatMul", "x", g.weight(f"val_{i}", 8, 8)), 2, 4)
+            for i in range(3)
+        )
+        y = g.join_heads(g.attend(q, k, v, HALF, "mask"), 8)
+        y = g("MatMul", y, g.weight("val_3", 8, 8))
+    source = emitted(g.model(y=y)).source("Attention")
+    assert (
+        re.findall(r"self.(\w+) = nn.Linear", source) == "query key value out".split()
+    )
+
+
 def test_pairs_in_order_are_a_family() -> None:
     assert families("past_k0", "past_v0", "past_k1", "past_v1") == ["past"]
     assert families("x", "past_k0", "past_v0", "past_k1", "past_v1", "y") == ["past"]

@@ -422,15 +422,16 @@ class _Flow:
     ) -> list[Assignment]:
         """The nearest steps that values are computed with, not beyond a matrix."""
         found: dict[Assignment, None] = {}
-        todo = list(values)
-        while todo:
-            step = self.makers.get(todo.pop(0))
+        todo = dict.fromkeys(values)  # in the order of finding, each once
+        for value in (queue := [*todo]):
+            step = self.makers.get(value)
             if step is None:
                 continue
             if wanted(step):
                 found[step] = None
             elif not _is_matrix(step):
-                todo += step.reads()
+                queue += (new := {v: None for v in step.reads() if v not in todo})
+                todo |= new
         return list(found)
 
     def layers(self, step: Assignment | None) -> int:

@@ -6,7 +6,8 @@ stand behind their own lines; "elsewhere" the nodes that no line computes, by re
 For the way back to ONNX "text" is what the lines are of, as it was written;
 "operators" has the operator of each node, "attributes" a digest of what it says beside
 defaults (options), "values" the node that a value comes from,
-and "weights" the initializers of the file by their keys here, where they are others.
+and "weights" and "classes" what the file calls weights and classes, by their keys and
+names here, where these are others, "" of a weight that the file hasn't as it is.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import ast
 import difflib
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -68,6 +70,9 @@ def source_map(
         "calls": calls,
         "elsewhere": elsewhere,
         "text": text,
+        "classes": {
+            c.name: c.named for c in plan.classes if c.named not in ("", c.name)
+        },
     }
 
 
@@ -75,11 +80,18 @@ def names_in_file(file: ir.Model, weights: Sequence[WeightPlan]) -> dict[str, An
     """The part of the map that says what the file calls what it holds."""
     nodes = [*all_nodes(file.graph)]
     named = list(zip(node_names(nodes), nodes, strict=True))
-    stored = {
-        weight.key: weight.origin or str(weight.weight.value.name)
-        for weight in weights
-        if weight.weight is not None
+    held = {
+        name: value.const_value.size
+        for name, value in file.graph.initializers.items()
+        if value.const_value is not None
     }
+    stored = dict[str, str]()
+    for plan in weights:
+        if plan.weight is not None:
+            name = plan.origin or str(plan.weight.value.name)
+            whole = held.get(name) == plan.weight.glance().size
+            stored[plan.key] = name if whole else ""
+    times = Counter(stored.values())
     return {
         "operators": {name: node.op_type for name, node in named},
         "attributes": {name: told for name, node in named if (told := options(node))},
@@ -89,11 +101,7 @@ def names_in_file(file: ir.Model, weights: Sequence[WeightPlan]) -> dict[str, An
             for value in node.outputs
             if value.name
         },
-        "weights": {
-            key: name
-            for key, name in stored.items()
-            if key != name and name in file.graph.initializers
-        },
+        "weights": {k: n for k, n in stored.items() if k != n or times[n] > 1},
     }
 
 

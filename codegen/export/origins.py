@@ -20,6 +20,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...analysis.dataflow.dataflow import reads_of
+from ...analysis.graph.parameters import note_kind
 from ...analysis.literals import strings_in
 from ..emit.source_map import options, same_lines
 from .interface import Interface
@@ -41,8 +42,11 @@ def restore_names(graph: ir.Graph, module: torch.nn.Module, known: Interface) ->
     No other one gets such a name; returns how many nodes do. What the exporter noted
     of where files lie is dropped.
     """
-    weights = _weight_names(graph, module)
+    weights = keys = _weight_names(graph, module)
     found, pairs = known.report.get("source_map", {}), dict[ir.Node, str]()
+    around = _around(found.get("weights", {}))
+    paths = {scope for node in graph.all_nodes() for scope in _scopes(node)[1:-1]}
+    numbers = _numbers(paths, found.get("weights", {}), around[-1:])
     if known.source is not None and "text" in found:
         lines = same_lines(known.source.read_text(encoding="utf-8"), found["text"])
         pairs, owners = _pairs(graph, found, str(known.source), lines)
@@ -50,31 +54,35 @@ def restore_names(graph: ir.Graph, module: torch.nn.Module, known: Interface) ->
         theirs = {*found["values"], *called.values()}
         # A new layer's may be called as something in the file: such keep no name.
         weights = {
-            value: called.get(key, key)
+            value: name
             for value, key in weights.items()
-            if key in called or key not in theirs
+            if (name := called.get(key, key) or _in_file(key, numbers, around[-1:]))
+            and (called.get(key) or name not in theirs)
         }
         times = Counter(weights.values())  # of a matrix that became several
-        weights = {value: name for value, name in weights.items() if times[name] == 1}
+        weights = {v: n for v, n in weights.items() if times[n] == 1 or keys[v] == n}
         _rename(graph, pairs, weights, found)
         order = {name: i for i, name in enumerate(found["operators"])}
         _reorder(graph, owners, {node: order[name] for node, name in pairs.items()})
+    for value, key in keys.items():
+        if (value.name or "").rpartition(".")[2] != key.rpartition(".")[2]:
+            note_kind(value, "")  # the file's is the name of a result
     imported = type(module).__module__.rpartition(".")[0]
     folder = known.source.parent.name if known.source is not None else imported
-    around = _around(found.get("weights", {}))
-    paths = {scope for node in graph.all_nodes() for scope in _scopes(node)[1:-1]}
-    numbers = _numbers(paths, found.get("weights", {}), around[-1:])
+    classes = found.get("classes", {})
+    written = re.compile(rf"\b{re.escape(imported)}\.model\.(\w+)")
     for node in graph.all_nodes():
         kept = {key: node.metadata_props.get(key, "") for key in _KEPT}
         if (scopes := _scopes(node))[:1] == [""]:
-            classes = strings_in(kept[_CLASSES])
+            kinds = strings_in(kept[_CLASSES])
             inside = [_in_file(scope, numbers, around[-1:]) for scope in scopes[1:-1]]
             kept[_SCOPES] = str(["", *around, *inside, scopes[-1]])
-            kept[_CLASSES] = str([*classes[:1] * len(around), *classes])
+            kept[_CLASSES] = str([*kinds[:1] * len(around), *kinds])
         node.metadata_props.clear()
         for key, text in kept.items():
-            named = text.replace(f"{imported}.model.", f"{folder}.model.")
-            node.metadata_props[key] = named
+            node.metadata_props[key] = written.sub(
+                lambda m: f"{folder}.model.{classes.get(m[1], m[1])}", text
+            )
     return len(pairs)
 
 
@@ -87,6 +95,9 @@ def _around(called: Mapping[str, str]) -> list[str]:
         if name.endswith(f".{key}") or name == key
     )
     words = more.most_common(1)[0][0].split(".") if more else [""]
+    paths = [name.split(".") for name in called.values() if "." in name]
+    if 2 * sum(path[: len(words)] == words for path in paths) <= len(paths):
+        return []  # of a weight that others are equal to
     return [".".join(words[: i + 1]) for i in range(len(words))] if words[0] else []
 
 
@@ -96,7 +107,7 @@ def _numbers(
     """What the file's lists of modules have others for, by their paths: they may hold
     a dropout, which stands in no graph, so that later ones count on. One of which no
     weight tells stands where it is, or behind the one before it."""
-    numbers: dict[str, str] = {}
+    votes: dict[str, Counter[str]] = {}  # equal weights have one name
     for key, name in called.items():
         own = key.split(".")
         theirs = name.removeprefix(".".join([*around, ""])).split(".")
@@ -106,7 +117,8 @@ def _numbers(
         ):
             for i, (a, b) in enumerate(pairs):
                 if a != b:
-                    numbers[".".join(own[: i + 1])] = b
+                    votes.setdefault(".".join(own[: i + 1]), Counter())[b] += 1
+    numbers = {path: found.most_common(1)[0][0] for path, found in votes.items()}
     for parent in {path.rpartition(".")[0] for path in numbers}:
         inside = (path.removeprefix(f"{parent}.") for path in paths)
         row, last = dict[str, int](), -1

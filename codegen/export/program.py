@@ -26,6 +26,7 @@ from ...analysis.lazy import lazy
 from ...analysis.literals import message_line, one_line
 from ...analysis.spelling.expr import TORCH_DTYPES
 from .interface import Interface, unnamed
+from .operators import as_operators
 
 if TYPE_CHECKING:
     import onnxscript
@@ -67,7 +68,7 @@ def traced(module: torch.nn.Module, known: Interface, opset: int) -> Traced:
     error: Exception | None = None
     for dims in _open_sizes(known):
         try:
-            with _silence(), _of_any_length():
+            with _silence(), _of_any_length(), as_operators(module, known):
                 graph = torch.export.export(
                     module,
                     known.arguments(known.values),
@@ -85,6 +86,7 @@ def traced(module: torch.nn.Module, known: Interface, opset: int) -> Traced:
                         # What it sorts by, TopK, has the first of equals first.
                         torch.ops.aten.sort.stable: core.aten_sort,
                         torch.ops.aten.div.Tensor_mode: _divided,
+                        torch.ops.aten.remainder.Scalar: _remainder,
                     },
                 )
                 assert program is not None
@@ -111,6 +113,11 @@ def _divided(self: Any, other: Any, rounding_mode: str | None = None) -> Any:
     return core.aten_div_mode(self, other, rounding_mode)
 
 
+def _remainder(self: Any, other: Any) -> Any:
+    """By a size as well, where the exporter takes a number for one that it knows."""
+    return core.aten_remainder(self, onnxscript.opset18.CastLike(other, self))
+
+
 @contextmanager
 def _of_any_length() -> Iterator[None]:
     """In here, an LSTM or a GRU is one operator or a loop, as in PyTorch's exporter.
@@ -131,10 +138,8 @@ def in_opset(model: ir.Model, opset: int) -> None:
         return
     metadata = {node.name: dict(node.metadata_props) for node in model.graph}
     noted = {n: dict(v.metadata_props) for n, v in model.graph.initializers.items()}
-    for node in model.graph.all_nodes():
-        schema = onnx.defs.get_schema(
-            node.op_type, model.opset_imports[""], node.domain
-        )
+    for node in (node for node in model.graph.all_nodes() if not node.domain):
+        schema = onnx.defs.get_schema(node.op_type, model.opset_imports[""])
         for name, attribute in list(node.attributes.items()):
             default = schema.attributes[name].default_value
             known = ir.serde.deserialize_attribute(default) if default.type else None

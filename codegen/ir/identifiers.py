@@ -89,9 +89,9 @@ def attribute(text: str, longest: int = MAX_LENGTH) -> str:
 
 
 def class_name(text: str) -> str:
-    """resnet50 -> Resnet50, 'digits_cnn' -> DigitsCnn, 'BertLayer' as it is."""
-    words = [w for w in re.split(r"[^0-9A-Za-z]+", text[:200]) if w]
-    joined = "".join(w[0].upper() + w[1:] for w in words)[:MAX_LENGTH]
+    """resnet50 -> Resnet50, 'digits_cnn' -> DigitsCnn, 'C3_2' as it is."""
+    words = re.split(r"(?<=[0-9])(_)(?=[0-9])|[^0-9A-Za-z]+", text[:200])
+    joined = "".join(w[0].upper() + w[1:] for w in words if w)[:MAX_LENGTH]
     name = identifier(joined, "Model")
     if name in ("Model", "Session") or name.startswith("Model_"):
         name = f"Net{name.removeprefix('Model')}".rstrip("_")

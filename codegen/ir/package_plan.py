@@ -55,6 +55,7 @@ class ClassPlan:
     forward: MethodPlan
     lanes: tuple[MethodPlan, ...] = ()
     forks: tuple[tuple[str, ...], ...] = ()  # what each lane of each fork calls
+    named: str = ""  # the class that the file says of all its calls
 
     @property
     def methods(self) -> tuple[MethodPlan, ...]:

@@ -200,6 +200,7 @@ def _class_plan(
     lanes = writer.methods() if isinstance(writer, ForkWriter) else []
     for written in (body, *(lane for _, lane in lanes)):
         helpers.update(dict.fromkeys(written.helpers))  # type: ignore[arg-type]
+    named = {call.hint for call, of in classes.of.items() if of is cls}
     loop = repeated_lines(classes, cls, cls.holes)
     members = loop or _member_lines(cls, classes, constants)
     behind = tuple(sources.members(cls))
@@ -221,6 +222,7 @@ def _class_plan(
         method_plan("forward", body, cls, sources),
         lanes=tuple(method_plan(*lane, cls, sources) for lane in lanes),
         forks=writer.calls if isinstance(writer, ForkWriter) else (),
+        named="" if len(named) > 1 else cls.call.hint,
     )
 
 

@@ -377,6 +377,15 @@ def test_what_comes_back_compiles_to_the_same_source(net: str, tmp_path: Path) -
     assert texts[0] == texts[1]
 
 
+TOLD = {"LpNormalization", "NonMaxSuppression", "QuantizeLinear", "DequantizeLinear"}
+TOLD |= {"QLinearConv", "QLinearAdd", "QGemm"}
+BOXES = """<ir_version: 8, opset_import: ["": 17]> net (
+    float[1, n, 4] b, float[1, 2, n] s) => (int64[m, 3] y, float[1, 2, n] z)
+    <int64 most = {4}, float overlap = {0.5}, float least = {0.1}> {
+        z = LpNormalization <axis = 1, p = 1> (s)
+        y = NonMaxSuppression (b, z, most, overlap, least) }"""
+
+
 class Places(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -390,11 +399,42 @@ class Places(nn.Module):
         return one * self.head(x), two * self.head(x).sum(-1, keepdim=True)
 
 
-def test_what_the_file_hasnt_leaves_the_order_alone(tmp_path: Path) -> None:
-    """A length that is asked for anew, a split where the file has slices."""
-    shapes = {"ids": ("batch", "steps")}
+class C3(nn.Module):
+    def __init__(self, skips: bool) -> None:
+        super().__init__()
+        self.conv, self.skips = nn.Linear(4, 4), skips
+        self.rate = nn.Parameter(torch.ones(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.tanh(self.conv(x)) * self.rate
+        return torch.relu(y + x if self.skips else y)
+
+
+class Twins(nn.Module):
+    """Two kinds of one class, whose rates are equal, and a part of a matrix."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(9, 4), nn.Embedding(9, 4)
+        parts = [nn.Sequential(C3(i % 2 == 1), C3(True)) for i in range(3)]
+        self.parts = nn.ModuleList([nn.Dropout(), *parts])
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.tokens(ids) + self.places(torch.arange(5)[None])
+        for part in self.parts:
+            x = part(x)
+        return x
+
+
+@pytest.mark.parametrize("net", [Places, Twins])
+def test_what_the_file_hasnt_leaves_text_alone(
+    net: type[nn.Module], tmp_path: Path
+) -> None:
+    """A length that is asked for anew, a split where the file has slices; classes and
+    constants of which the package needs more than the file has."""
+    shapes = {"ids": ("batch", "steps" if net is Places else 5)}
     given, texts = [torch.zeros(2, 5, dtype=torch.int64)], []
-    file = fairhand.export(Places(), given, tmp_path / "net.onnx", shapes=shapes).path
+    file = fairhand.export(net(), given, tmp_path / "net.onnx", shapes=shapes).path
     for name in ("one", "two"):
         folder = tmp_path / name / "net"
         fairhand.compile(file, folder, verify=False)
@@ -503,6 +543,18 @@ def test_a_list_of_modules_counts_as_in_the_file(tmp_path: Path) -> None:
         if text.key.endswith("name_scopes") and node.op_type != "Add"
     ]
     assert "head.4" in found and found == 2 * found[: len(found) // 2]
+
+
+@pytest.mark.parametrize("net", ["quantized_qdq", "quantized_qoperator", BOXES])
+def test_helpers_come_back_as_the_operators_that_they_are(
+    net: str, tmp_path: Path
+) -> None:
+    """Of which ONNX Runtime has no other form, or PyTorch's exporter none at all."""
+    model = onnx.parser.parse_model(net) if net is BOXES else MODELS[net]()
+    fairhand.compile(model, tmp_path / "net", verify=False)
+    made = fairhand.export(tmp_path / "net", None, tmp_path / "new.onnx")
+    known = {node.op_type for node in model.graph.node} & TOLD
+    assert known and known <= {n.op_type for n in onnx.load(made.path).graph.node}
 
 
 @pytest.mark.parametrize("net", ["lstm_tagger", "gru_classifier"])

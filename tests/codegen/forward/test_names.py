@@ -171,6 +171,7 @@ def test_spelling_follows_what_is_named(text: str) -> None:
         (class_name, "resnet50", "Resnet50"),
         (class_name, "digits_cnn", "DigitsCnn"),
         (class_name, "BertLayer", "BertLayer"),
+        (class_name, "C3_2", "C3_2"),
         (class_name, "50 nets", "Net_50Nets"),
         (class_name, "ModelWithHead", "ModelWithHead"),
         (class_name, "model", "Net"),

@@ -1,0 +1,148 @@
+"""Helpers of a package that are operators of ONNX: traced as these, and not as what
+they do, of which ONNX Runtime may lack a part, and PyTorch's exporter too."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+from ...analysis.lazy import lazy
+from .interface import Interface
+
+if TYPE_CHECKING:
+    import torch
+    from torch.onnx import ops
+else:
+    torch, ops = lazy("torch"), lazy("torch.onnx.ops")
+
+
+@contextmanager
+def as_operators(module: torch.nn.Module, known: Interface) -> Iterator[None]:
+    """In here, helpers that no one edited call for their operators."""
+    text = known.report.get("source_map", {}).get("text", "")
+    page = sys.modules[type(module).__module__]
+    with ExitStack() as entered:
+        for name, call in _HELPERS.items():
+            helper: Any = getattr(page, name, None) if text else None
+            if helper is not None and inspect.getsource(helper) in text:
+                is_layer = isinstance(helper, type)
+                owner, key = (helper, "forward") if is_layer else (page, name)
+                called = _called(call, getattr(owner, key))
+                entered.enter_context(patch.object(owner, key, called))
+        yield
+
+
+def _called(call: Callable[..., Any], own: Callable[..., Any]) -> Callable[..., Any]:
+    """The operator, of types that each of its versions has; else what was written."""
+
+    def called(*given: Any, **options: Any) -> Any:
+        layer = given[0] if isinstance(given[0], torch.nn.Module) else torch.nn.Module()
+        held = [*given, *layer.parameters(), *layer.buffers()]
+        kinds = {x.dtype for x in held if isinstance(x, torch.Tensor)}
+        if kinds <= {torch.float32, torch.uint8, torch.int8, torch.int32}:
+            return call(own, *given, **options)
+        return own(*given, **options)
+
+    return called
+
+
+def _node(name: str, inputs: Sequence[Any], like: Any, **attributes: Any) -> Any:
+    return ops.symbolic(name, inputs, attributes, dtype=like.dtype, shape=like.shape)
+
+
+def _boxes(own: Any, boxes: Any, scores: Any, *rest: Any, **given: Any) -> Any:
+    if rest:
+        return own(boxes, scores, *rest, **given)
+    limits = [given.get("max_per_class", 0), float(given.get("iou_threshold", 0))]
+    limits += [given[key] for key in ("score_threshold",) if given.get(key) is not None]
+    some = scores.nonzero()  # as many rows of three, which only a run knows
+    inputs = [boxes, scores, *map(torch.tensor, limits)]
+    centers = int(given.get("centers", False))
+    return _node("NonMaxSuppression", inputs, some, center_point_box=centers)
+
+
+def _lp(own: Any, x: Any, dim: int, p: int = 2) -> Any:
+    known = p in (1, 2)
+    return _node("LpNormalization", [x], x, axis=dim, p=p) if known else own(x, dim, p)
+
+
+def _quantize(
+    own: Any, x: Any, scale: Any, zero: Any = 0, *rest: Any, **more: Any
+) -> Any:
+    y = own(x, scale, zero, *rest, **more)
+    is_byte = isinstance(zero, torch.Tensor) and zero.dtype == y.dtype != torch.int32
+    if scale.dim() or rest[1:] or "bits" in more or not is_byte:
+        return y
+    return _node("QuantizeLinear", [x, scale, zero], y)
+
+
+def _dequantize(own: Any, x: Any, scale: Any, *zero: Any) -> Any:
+    y = own(x, scale, *zero)
+    if scale.dim() or x.is_floating_point() or any(isinstance(z, int) for z in zero):
+        return y
+    return _node("DequantizeLinear", [x, scale, *zero], y)
+
+
+def _fake_quantize(own: Any, layer: Any, x: Any) -> Any:
+    y, end = own(layer, x), [layer.scale, layer.zero_point]
+    integers = _node("QuantizeLinear", [x, *end], y.to(layer.zero_point.dtype))
+    return _node("DequantizeLinear", [integers, *end], y)
+
+
+def _stored(own: Any, layer: Any, x: Any) -> Any:
+    """Of a weight that is integers times a scale, or one for each output."""
+    scale = layer.scale if len(layer.scale) > 1 else layer.scale.squeeze()
+    like = layer.weight.float()
+    weight = _node("DequantizeLinear", [layer.weight, scale], like, axis=0)
+    if isinstance(layer, torch.nn.Linear):
+        return torch.nn.functional.linear(x, weight, layer.bias)
+    return layer._conv_forward(x, weight, layer.bias)
+
+
+def _ends(layer: Any, *names: str) -> list[Any]:
+    return [getattr(layer, f"{n}_{part}") for n in names for part in _PARTS]
+
+
+def _weight(layer: Any) -> list[Any]:
+    zero = torch.zeros_like(layer.scale, dtype=layer.weight.dtype)
+    return [layer.weight, layer.scale, zero]
+
+
+def _qconv(own: Any, layer: Any, x: Any) -> Any:
+    inputs = [x, *_ends(layer, "input"), *_weight(layer), *_ends(layer, "output")]
+    options = {"strides": layer.stride, "dilations": layer.dilation}
+    options |= {"pads": [*layer.padding] * 2, "group": layer.groups}
+    return _node("QLinearConv", [*inputs, layer.bias], own(layer, x), **options)
+
+
+def _qgemm(own: Any, layer: Any, x: Any) -> Any:
+    y, inputs = own(layer, x), [x, *_ends(layer, "input"), *_weight(layer), layer.bias]
+    if y.dim() != 2:
+        return y
+    inputs += _ends(layer, "output")
+    return _node("com.microsoft::QGemm", inputs, y, transB=1)
+
+
+def _both(own: Any, layer: Any, x: Any, y: Any) -> Any:
+    inputs = [x, *_ends(layer, "input"), y, *_ends(layer, "other", "output")]
+    return _node(f"com.microsoft::{type(layer).__name__}", inputs, own(layer, x, y))
+
+
+_PARTS = ("scale", "zero_point")
+_HELPERS: dict[str, Callable[..., Any]] = {
+    "non_max_suppression": _boxes,
+    "lp_normalize": _lp,
+    "quantize_linear": _quantize,
+    "dequantize_linear": _dequantize,
+    "FakeQuantize": _fake_quantize,
+    "QuantizedConv2d": _stored,
+    "QuantizedLinear": _stored,
+    "QLinearConv2d": _qconv,
+    "QLinearLinear": _qgemm,
+    "QLinearAdd": _both,
+    "QLinearMul": _both,
+}

@@ -38,6 +38,8 @@ def dim_expr(dim: sympy.Expr | int, atom: object) -> Expr:
             return dim_expr(numerator, atom) // dim_expr(denominator, atom)
         factors = sorted(dim.args, key=lambda a: (not a.is_number, str(a)))
         return reduce(operator.mul, (dim_expr(factor, atom) for factor in factors))
+    if isinstance(dim, sympy.Pow) and dim.exp.is_Integer and dim.exp > 1:
+        return dim_expr(dim.base ** (dim.exp - 1), atom) * dim_expr(dim.base, atom)
     if isinstance(dim, sympy.floor):
         return dim_expr(sympy.together(dim.args[0]), atom)
     if isinstance(dim, sympy.ceiling):

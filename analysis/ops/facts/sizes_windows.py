@@ -142,11 +142,11 @@ def conv_transpose(site: NodeFacts, x: Dims, w: Dims) -> DimsResult:
     out = list(site.attr("output_shape") or ())[-count:]
     if not out:
         for i, size in enumerate(sizes):
+            reach = (kernel[i] - 1) * dilations[i] + 1 + extra[i]
             if same_size:
-                out.append(simplify(size * strides[i]))
+                out.append(simplify(strides[i] * size + min(reach - strides[i], 0)))
                 continue
-            reach = (kernel[i] - 1) * dilations[i] + 1
-            grown = strides[i] * (size - 1) + reach + extra[i]
+            grown = strides[i] * (size - 1) + reach
             out.append(simplify(grown - pads[i] - pads[i + count]))
     return [(x[0], channels, *out)]
 

@@ -192,6 +192,8 @@ def _transposed_pads(
         if shape:
             size = n.size(0, 2 + i, "size and output_shape")
             total += strides[i] * size - shape[-axes:][i]
+        else:  # where windows leave gaps, ONNX Runtime adds nothing behind the last
+            total = max(total, 0)
         less, more = total // 2, total - total // 2
         if total < 0:  # what is missing is added behind
             less, more = (total, 0) if auto != "SAME_UPPER" else (0, total)

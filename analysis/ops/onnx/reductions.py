@@ -117,22 +117,17 @@ def _mean(t: Any, n: NodeView, x: Any, over: Keywords) -> Any:
     return x.sum(**over) if empty else x.mean(**over)
 
 
-def _only_floats(n: NodeView) -> None:
-    if not n.is_float(0):
-        n.refuse(
-            f"{n.node.op_type} of integers is not supported",
-            "ONNX has it for floats only since opset 28; cast before it",
-        )
-
-
 def _log_sum(t: Any, n: NodeView, x: Any, over: Keywords) -> Any:
-    _only_floats(n)
     return x.sum(**over).log()
 
 
 def _log_sum_exp(t: Any, n: NodeView, x: Any, over: Keywords) -> Any:
-    _only_floats(n)
-    return x.logsumexp(**(over or {"dim": tuple(range(n.rank(0)))}))
+    over = over or {"dim": tuple(range(n.rank(0)))}
+    if n.is_float(0):
+        return x.logsumexp(**over)
+    # Each exponential is cut to an integer, so that only the largest elements count.
+    largest = x.amax(over["dim"], keepdim=True)
+    return x.amax(**over) + (x == largest).sum(**over).log().to(x.dtype)
 
 
 def _sum_square(t: Any, n: NodeView, x: Any, over: Keywords) -> Any:
@@ -180,7 +175,7 @@ for _name, _since, _spelling, _result in (
         "norm",
     ),
     ("ReduceL2", 18, _in_double(_reduction(_l2, lambda x: x.abs())), "norm"),
-    ("ReduceLogSum", 18, _reduction(_log_sum, lambda x: x.log()), ""),
+    ("ReduceLogSum", 18, _in_double(_reduction(_log_sum, lambda x: x.log())), ""),
     ("ReduceLogSumExp", 18, _reduction(_log_sum_exp), ""),
     (
         "ReduceSumSquare",

@@ -78,7 +78,7 @@ operator("SequenceLength", since=11, mapping=OPAQUE)(
 @operator("SplitToSequence", since=24, mapping=REORGANIZE, views=False, traceable=False)
 def _split(t: Any, n: NodeView, x: Any, sizes: Any = None) -> Any:
     axis = front(int(n.attr("axis", 0)), n.rank(0))
-    if sizes is None and not n.attr("keepdims", 1):
+    if not n.attr("keepdims", 1) and (sizes is None or n.rank(1) == 0):
         return _call(t, "list", x.unbind(axis) if axis else x)
     parts: Any = 1
     if sizes is not None:

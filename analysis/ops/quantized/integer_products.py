@@ -94,7 +94,9 @@ def _qlinear_matmul(t: Any, n: NodeView, *operands: Any) -> Any:
         y_scale, y_zero = (_upright(n, i, x) for i, x in ((6, y_scale), (7, y_zero)))
     a = a.double() if is_zero(n, 2) else a.double() - a_zero
     b = b.double() if is_zero(n, 5) else b.double() - b_zero
-    return _requantized(t, n, a @ b, a_scale * b_scale / y_scale, y_zero)
+    y = _requantized(t, n, a @ b, a_scale * b_scale / y_scale, y_zero)
+    alone = n.rank(0) == n.rank(3) == 1 and any(n.rank(i) for i in (1, 4, 6, 7))
+    return y[0] if alone else y  # of two vectors, with parameters of shape [1]
 
 
 @operator(

@@ -107,3 +107,16 @@ def test_two_sizes_without_a_word_are_two_arguments(tmp_path: Path) -> None:
     fairhand.compile(proto, tmp_path / "net", cache=False)
     text = (tmp_path / "net" / "model.py").read_text("utf-8")
     assert "size: int, size2: int" in text
+
+
+def test_powers_of_a_size_are_products(tmp_path: Path) -> None:
+    proto = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 20]>
+        net (float[n, n, n] x) => (float[m] y) {
+            cubed = Size (x)  row = Constant <value_ints = [-1]> ()
+            flat = Reshape (x, row)  one = Constant <value_ints = [1]> ()
+            more = Add (cubed, one)  sizes = Expand (more, one)
+            ones = ConstantOfShape <value = float[1] {1.0}> (sizes)
+            y = Concat <axis = 0> (flat, ones)
+        }""")
+    found = fairhand.compile(proto, tmp_path / "net", cache=False)
+    assert found.report["verification"]["worst_relative_error"] == 0

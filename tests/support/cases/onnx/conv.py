@@ -57,6 +57,8 @@ cases(
     case([1, 2, 4, 5], [2, 3, 3, 3], strides=[2, 2], pads=[0, 0, 1, 1]),
     case([1, 2, 4, 5], [2, 3, 3, 3], strides=[2, 2], pads=[1, 1, 0, 0]),
     case([1, 2, 4, 5], [2, 3, 3, 3], pads=[2, 0, 0, 1]),
+    case([1, 2, 4, 5], [2, 3, 1, 2], auto_pad="SAME_UPPER", strides=[3, 3]),
+    case([1, 2, 4, 5], [2, 3, 2, 1], auto_pad="SAME_LOWER", strides=[3, 2]),
     case(
         [1, 2, 4, 5],
         [2, 3, 3, 3],

@@ -49,8 +49,12 @@ _ALL_TYPES = _cases(types=_WHOLE[:2]) + _UNSIGNED
 for _name in ("ReduceSum", "ReduceL1", "ReduceL2"):
     cases(_name, *_ALL_TYPES)
 cases("ReduceMean", *_MEANS)
-cases("ReduceLogSum", *_cases(_POSITIVE))
-cases("ReduceLogSumExp", *_cases())
+cases("ReduceLogSum", *_cases(_POSITIVE, _WHOLE[:2]))
+cases(
+    "ReduceLogSumExp",
+    *_cases(types=_WHOLE[:2]),
+    case(i64([[5, 5, 5, 4, 4, 4], [0, 0, -1, -9, -9, 0]]), i64([1]), constants=(1,)),
+)
 cases("ReduceSumSquare", *_SQUARES)
 cases("ReduceProd", *_cases(_FACTORS, _WHOLE))
 _BOOLS = np.array([[True, False, False], [False, False, True]])

@@ -47,6 +47,8 @@ cases(
     case([4, 3], axis=1, keepdims=0),
     case([4, 3], keepdims=0),
     case([4, 3], axis=-1),
+    case([4, 3], _place(1), constants=(1,), keepdims=0),
+    case([4, 3], _place(1), axis=1, keepdims=0),
     case([4, 3], _place(3), constants=(1,)),
     case([4, 3], np.array([1, 2]), constants=(1,), axis=1),
     case([4, 3], np.array([3, 1])),

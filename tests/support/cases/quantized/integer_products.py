@@ -44,6 +44,11 @@ cases(
     *[_product(d, _A, _B) for d in _QUANTIZED],
     *[_product(d, np.stack([_A, _A + 1]), _B) for d in _QUANTIZED],
     _product("uint8", _A, _B, constants=(1, 2, 3, 4, 5, 6, 7)),
+    _product("uint8", _A[0], _B[:, 0]),
+    case(
+        *(_A[0], f32([0.0066]), u8([113]), _B[:, 0], f32([0.007]), u8([114])),
+        *(f32([0.0107]), u8([118])),
+    ),
     *[
         case(
             *(_A, f32(0.0066), np.array(113, np.uint8), i8(_B // 2)),

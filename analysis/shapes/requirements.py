@@ -24,31 +24,32 @@ class Requirements:
 
 
 def requirements(model: ir.Model, shapes: ShapeFacts) -> Requirements:
-    """What is required by the nodes that run whatever the inputs are."""
+    """What is required whatever the inputs are."""
     inputs = {str(v.name): shapes.dims(v) or () for v in model.graph.inputs}
     return Requirements(inputs, list(dict.fromkeys(required(model.graph, shapes))))
 
 
 def required(graph: ir.Graph, shapes: ShapeFacts) -> Iterator[Fit]:
     """Which sizes have to fit each other, as far as they are known."""
-    for node in _always_run(graph):
-        op = lookup(node)
-        if op is None or op.fits is None:
-            continue
-        with suppress(ValueError, TypeError, IndexError, AssertionError):
-            for fit in op.fits(NodeFacts(node, shapes)):
-                fit = Fit(fit.relation, plain(fit.a), plain(fit.b))
-                if fit.a != fit.b and not _is_free(fit):
-                    yield fit
+    for node in graph:
+        yield from _required_by(node, shapes)
+        inside = [list(required(body, shapes)) for body in bodies(node)]
+        if node.op_type == "If" and inside:  # one of the two runs
+            inside = [[fit for fit in inside[0] if fit in inside[-1]]]
+        for fits in inside:
+            yield from fits
+
+
+def _required_by(node: ir.Node, shapes: ShapeFacts) -> Iterator[Fit]:
+    op = lookup(node)
+    if op is None or op.fits is None:
+        return
+    with suppress(ValueError, TypeError, IndexError, AssertionError):
+        for fit in op.fits(NodeFacts(node, shapes)):
+            fit = Fit(fit.relation, plain(fit.a), plain(fit.b))
+            if fit.a != fit.b and not _is_free(fit):
+                yield fit
 
 
 def _is_free(fit: Fit) -> bool:
     return fit.relation is Relation.BROADCAST and 1 in (fit.a, fit.b)
-
-
-def _always_run(graph: ir.Graph) -> Iterator[ir.Node]:
-    """All nodes but those of branches."""
-    for node in graph:
-        yield node
-        for body in bodies(node) if node.op_type != "If" else ():
-            yield from _always_run(body)

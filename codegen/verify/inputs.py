@@ -22,7 +22,7 @@ from ...analysis.ops.facts.requirements import Axes, Between, Corners, Fraction,
 from ...rewrites.adapters.cleanup import inlined
 from .index_limits import Reach, Size, constant, follow, index_limits, requirement
 from .input_sizes import complete, dynamic_dims, dynamic_sizes, free_inputs
-from .vocabulary import known_numbers, known_words, map_parts, random_map
+from .vocabulary import known_numbers, known_words, map_parts, only_known, random_map
 
 MOST_NUMBERS = 2**30  # in one random input
 NO_RANK = (2, 3)  # the shape given to an input that declares no rank
@@ -153,6 +153,9 @@ def _random(
             f"a random input of shape {list(shape)} is too large to make",
             f"input {value.name!r}",
         )
+    if known := only_known(value):
+        of = object if dtype == ir.DataType.STRING else dtype.numpy()
+        return np.array(known, of)[rng.integers(0, len(known), shape)]
     if dtype == ir.DataType.STRING:
         words = np.array(known_words(value), dtype=object)
         return np.asarray(words[rng.integers(0, len(words), shape)], dtype=object)

@@ -28,6 +28,17 @@ def known_numbers(value: ir.Value) -> list[int]:
     return sorted(set(_listed(value, _NUMBERS)))
 
 
+def only_known(value: ir.Value) -> list[Any]:
+    """What the input may be, if an encoder that it reaches refuses all else."""
+    name = "cats_strings" if value.dtype == ir.DataType.STRING else "cats_int64s"
+    lists = []
+    for reach in follow(value):
+        found = reach.node.attributes.get(name)
+        if found and not reach.node.attributes.get_int("zeros", 1):
+            lists.append(set(found.value))  # no row of zeros stands for others
+    return sorted(set.intersection(*lists)) if lists else []
+
+
 def _listed(value: ir.Value, names: Iterable[str]) -> list[Any]:
     found: list[Any] = []
     for reach in follow(value):

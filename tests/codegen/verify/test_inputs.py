@@ -16,8 +16,8 @@ from fairhand.codegen.verify.input_sizes import dynamic_sizes
 from fairhand.codegen.verify.inputs import input_ranges, make_inputs, read_given
 
 
-def parse(text: str, opset: int = 18, more: str = "") -> ir.Model:
-    contrib = '"com.microsoft" : 1, "local" : 1'
+def parse(text: str, opset: int = 18, more: str = "", domains: str = "") -> ir.Model:
+    contrib = f'"com.microsoft" : 1, "local" : 1{domains}'
     header = f'<ir_version: 9, opset_import: ["" : {opset}, {contrib}]>\n'
     return ir.from_proto(onnx.parser.parse_model(header + text + more))
 
@@ -223,6 +223,19 @@ def test_axes_are_named_once(op: str) -> None:
     text = f"g (float[1, 1, 4] x, int64[2] i) => (float[e] y) {{ y = {op}(x, i) }}"
     (inputs,) = run_all(parse(text))
     assert list(inputs["i"]) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "dtype, known", [("string", '["b", "c"]'), ("int64", "[70, -5]")]
+)
+def test_an_encoder_without_zeros_gets_what_it_lists(dtype: str, known: str) -> None:
+    names = "cats_strings" if dtype == "string" else "cats_int64s"
+    model = parse(
+        f"g ({dtype}[n, 2] x) => (float[n, 2, c] y)"
+        f" {{ y = ai.onnx.ml.OneHotEncoder<zeros = 0, {names} = {known}>(x) }}",
+        domains=', "ai.onnx.ml" : 3',
+    )
+    run_all(model)
 
 
 def test_parts_add_up_to_the_whole() -> None:

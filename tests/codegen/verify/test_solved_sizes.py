@@ -48,7 +48,17 @@ STATE = "{ y, h, c = LSTM<hidden_size = 4>(x, w, r, , , h0, c0) }"
 IMAGE = "(float[n, c, h, w] x) => (float[a, b, e, f] y) "
 ROWS = "(float[n, t, d] x) => (float[a, b, e] y) "
 PAIR = "(float[a, b] x, float[c, d] z) => (float[e, f] y) "
+ONE_OF_TWO = """y = If(flag) <
+    then_branch = yes () => (y1) { h0, c0 = Split<axis = 0, num_outputs = 2>(s)
+        t1 = Sigmoid(x)  y1, h1, c1 = LSTM<hidden_size = 4>(t1, w, r, , , h0, c0) },
+    else_branch = no () => (y2) { h2, c2 = Split<axis = 0, num_outputs = 2>(s)
+        y2, h3, c3 = LSTM<hidden_size = 4>(x, w2, r, , , h2, c2) }>"""
 MODELS: dict[str, tuple[str, dict[str, object]]] = {
+    "what both branches need": (
+        "(float[t, n, f] x, float[2, b, k] s, bool flag) => (float[a, b, c, d] y) "
+        f"{{ {ONE_OF_TWO} }}",
+        {**RNN, "w2": (1, 16, 3)},
+    ),
     "features of an LSTM": (
         "(float[t, n, f] x) => (float[a, b, c, d] y)"
         " { y, h, l = LSTM<hidden_size = 4>(x, w, r) }",

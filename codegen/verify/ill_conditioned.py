@@ -70,15 +70,16 @@ def with_drawn_weights(loaded: Loaded) -> Loaded | None:
 
 
 def same_text(one: Path, other: Path) -> bool:
-    """Whether two modules have the same tables and classes; docstring, hash of the
-    model and `load` tell of the file, and of how weights are stored."""
+    """Whether two modules have the same classes and take the same inputs; docstring,
+    hash of the model and `load` tell of the file, and of how weights are stored,
+    OUTPUTS of which open sizes have a name."""
     return _text(one) == _text(other)
 
 
 def _text(module: Path) -> list[str]:
     body = ast.parse(module.read_text(encoding="utf-8")).body[1:]
     parts = (ast.unparse(statement) for statement in body)
-    besides = ("MODEL_SHA256 =", "def load(")
+    besides = ("MODEL_SHA256 =", "OUTPUTS =", "def load(")
     return [part for part in parts if not part.startswith(besides)]
 
 
@@ -100,18 +101,19 @@ def _other_weights(
 
 
 def _weights(model: ir.Model) -> Iterator[tuple[ir.Value, np.ndarray]]:
-    """Floating-point matrices and kernels, each once."""
+    """Floating-point matrices and kernels, and vectors in their place, each once."""
     read = {
-        value: None
+        value: node
         for node in model.graph
         if node.op_type in _WEIGHTED and node.domain == ""
         for value in node.inputs
         if value is not None and value.is_initializer()
     }
-    for value in read:
+    for value, node in read.items():
         if value.const_value is not None:
             array = value.const_value.numpy()
-            if array.ndim > 1 and array.dtype.kind == "f":
+            is_bias = array.ndim < (1 if node.op_type == "MatMul" else 2)
+            if not is_bias and array.dtype.kind == "f":
                 yield value, array
 
 
@@ -130,4 +132,4 @@ def _drawn(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def _terms(array: np.ndarray) -> float:
     """Of a sum of products with such a matrix or kernel, about."""
-    return max(1.0, prod(array.shape) / max(array.shape))
+    return max(1.0, prod(array.shape) / (max(array.shape) if array.ndim > 1 else 1))

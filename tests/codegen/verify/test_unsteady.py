@@ -82,6 +82,17 @@ def test_a_wrong_package_fails_on_drawn_weights(
         compiled(tmp_path, same_sum_twice(1e9))
 
 
+def test_a_vector_in_the_place_of_a_matrix_counts() -> None:
+    model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["": 17]>
+        g (float[n, {TERMS}] x) => (float[n] y) {{ y = MatMul(x, w) }}""")
+    vector = np.full(TERMS, 1e4, np.float32)
+    vector[::2] *= -1
+    model.graph.initializer.append(onnx.numpy_helper.from_array(vector, "w"))
+    feed = {"x": np.ones((1, TERMS), np.float32) + np.float32(1e-3) * (vector > 0)}
+    expected = oracle(model.SerializeToString()).run(None, feed)
+    assert weight_noise(load(model), oracle, feed, expected)["y"] > 1e-5
+
+
 def test_drawn_weights_keep_their_places() -> None:
     loaded = load(same_sum_twice(1e9))
     other = with_drawn_weights(loaded)

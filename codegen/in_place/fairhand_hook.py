@@ -19,6 +19,7 @@ import importlib.util
 import json
 import os
 import sys
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,8 @@ from typing import Any
 
 VARIABLE = "FAIRHAND_PACKAGES"
 PARENT = "fairhand_packages"
+
+_WITH_WEIGHTS: weakref.WeakSet[Any] = weakref.WeakSet()  # SessionOptions
 
 
 def install_on_import() -> None:
@@ -50,6 +53,23 @@ def install() -> None:
         return object.__new__(cls) if found is None else found
 
     InferenceSession.__new__ = staticmethod(new)
+    SessionOptions = sys.modules["onnxruntime"].SessionOptions
+    for name, method in list(vars(SessionOptions).items()):
+        brings_weights = name.startswith("add_") and "initializer" in name
+        if brings_weights and not hasattr(method, "__wrapped__"):
+            _remember(SessionOptions, name)
+
+
+def _remember(options: type, name: str) -> None:
+    """Have the method note whom it gives weights: nothing can be read from options."""
+    method = getattr(options, name)
+
+    @functools.wraps(method)
+    def noted(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        _WITH_WEIGHTS.add(self)
+        return method(self, *arguments, **keywords)
+
+    setattr(options, name, noted)
 
 
 @contextmanager
@@ -98,6 +118,9 @@ def _session(path_or_bytes: Any = None, *arguments: Any, **options: Any) -> Any 
         return None  # ONNX Runtime says what is wrong
     if found is None:
         _say(f"{name} has no package in {_folder()}: ONNX Runtime runs it")
+        return None
+    if any(given in _WITH_WEIGHTS for given in (*arguments, *options.values())):
+        _say(f"{name} is given other weights by its options: ONNX Runtime runs it")
         return None
     try:
         package = importlib.import_module(f"{_parent().__name__}.{found}")

@@ -709,6 +709,22 @@ def test_in_an_unchanged_program(
     assert done.returncode == 3
 
 
+def test_options_that_bring_weights_go_to_onnxruntime(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    initializer = onnx.load(MODEL).graph.initializer[0]
+    zeros = np.zeros_like(onnx.numpy_helper.to_array(initializer))
+    options = ort.SessionOptions()
+    with fairhand.packages_in_place(folder):
+        options.add_initializer(
+            initializer.name, ort.OrtValue.ortvalue_from_numpy(zeros)
+        )
+        made = ort.InferenceSession(MODEL, options)
+        usual = ort.InferenceSession(MODEL, ort.SessionOptions())
+    assert type(made) is ort.InferenceSession is not type(usual)
+    assert "given other weights" in capfd.readouterr().err
+
+
 def test_in_place_in_here(folder: Path, tmp_path: Path) -> None:
     with fairhand.packages_in_place(folder):
         mine = ort.InferenceSession(MODEL, providers=CPU)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 import sympy
@@ -247,14 +250,28 @@ def resize(site: NodeFacts, x: Dims) -> DimsResult:
     scales = site.numbers(2) if sizes is None and site.has(2) else None
     if any(isinstance(size, int) and size < 0 for size in sizes or ()):
         raise ValueError(f"{sizes} has a size below 0")
+    if sizes is not None and not stretched:
+        old = [x[axis] for axis in axes]
+        policy = str(site.attr("keep_aspect_ratio_policy"))
+        known = all(isinstance(size, int) and size for size in (*old, *sizes))
+        sizes = [*fitted(old, sizes, policy)[1]] if known else [None] * len(axes)
     for i, axis in enumerate(axes):
-        if sizes is not None and stretched:
+        if sizes is not None:
             out[axis] = sizes[i]
         elif scales and scales[i] is not None and not cropped:
             out[axis] = _scaled(x[axis], scales[i])
         else:
             out[axis] = None
     return [out]
+
+
+def fitted(
+    old: Sequence[Any], room: Sequence[Any], policy: str
+) -> tuple[float, list[int]]:
+    """The one scale at which sizes fit into a room or fill it, and what they become."""
+    ratios = [new / size for new, size in zip(room, old, strict=True)]
+    scale = min(ratios) if policy == "not_larger" else max(ratios)
+    return scale, [math.floor(scale * size + 0.5) for size in old]
 
 
 def _scaled(size: Dim, scale: Dim) -> Dim | None:

@@ -186,9 +186,7 @@ def _scales(n: NodeView) -> list[float] | None:
 def _keep_aspect_ratio(n: NodeView, axes: Sequence[int], policy: str) -> list[Target]:
     old = [n.size(0, axis) for axis in axes]
     asked = n.known_ints(3, "sizes")
-    ratios = [new / size for new, size in zip(asked, old, strict=True)]
-    scale = min(ratios) if policy == "not_larger" else max(ratios)
-    new = [math.floor(scale * size + 0.5) for size in old]
+    scale, new = sizes_movement.fitted(old, asked, policy)
     whole = all(b == scale * a for a, b in zip(old, new, strict=True))
     return [
         Target(axis, a, b, None if whole else scale)

@@ -128,6 +128,8 @@ DIMS = [
         "y = Resize<axes=[2,3]>(x, , n)", "[1, 3, 7, 6]"),
     Row(IMAGE, "n = Shape<start=2>(x); m = Add(n, [3, 4]);"
         "y = Resize<axes=[2,3]>(x, , , m)", "[b, 3, h + 3, w + 4]"),
+    Row("float[b,3,2,4] x", 'n = Constant<value_ints=[7, 8]>(); y = Resize<axes=[2,3],'
+        ' keep_aspect_ratio_policy="not_larger">(x, , , n)', "[b, 3, 4, 8]"),
     Row("float[b, 12, h, w] x", "y = DepthToSpace<blocksize=2>(x)", "[b, 3, 2*h, 2*w]"),
     # sequences and norms
     Row("float[s, b, 8] x, float[1, 16, 8] w, float[1, 16, 4] r",

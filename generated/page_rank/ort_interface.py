@@ -81,7 +81,7 @@ class OrtInterface:
         if path_or_bytes is not None:
             require_source(path_or_bytes)
         self._sess_options_initial = sess_options
-        self.profile = None
+        self.profile, self.profile_start = None, 0
         if sess_options is None:
             return
         if type(sess_options).__name__ != "SessionOptions":
@@ -354,7 +354,7 @@ class OrtInterface:
         return path
 
     def get_profiling_start_time_ns(self) -> int:
-        return self.profile_start if self.profile else 0
+        return self.profile_start
 
     def get_provider_graph_assignment_info(self) -> list[Any]:
         raise NotImplementedError(NO_PARTITION)

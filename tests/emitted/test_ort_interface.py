@@ -535,8 +535,10 @@ def test_profiling(package: Any, tmp_path: Path, session: Any) -> None:
     options.profile_file_prefix = str(tmp_path / "trace")
     profiled = package.Session(MODEL, options)
     profiled.run(None, FEED)
-    assert profiled.get_profiling_start_time_ns() > 0
+    started = profiled.get_profiling_start_time_ns()
+    assert started > 0
     assert "conv2d" in Path(profiled.end_profiling()).read_text("utf-8")
+    assert profiled.get_profiling_start_time_ns() == started
 
 
 @pytest.mark.parametrize(

@@ -206,14 +206,16 @@ def crop_and_resize(
     """
     dtype = x.dtype
     x = x if dtype == torch.float64 else x.float()
+    # In the order of ONNX Runtime: the last bit tells whether an edge is outside.
+    parts = torch.tensor(roi, dtype=torch.float32, device=x.device)
     for i, (axis, size) in enumerate(zip(axes, sizes, strict=True)):
         last = x.shape[axis] - 1
-        begin, end = roi[i] * last, roi[i + len(axes)] * last
+        begin, end = parts[i], parts[i + len(axes)]
         at = torch.arange(size, dtype=torch.float32, device=x.device)
         at = (
-            at * (end - begin) / (size - 1) + begin
+            at * (end - begin) * last / (size - 1) + begin * last
             if size > 1
-            else (begin + end) / 2 + at
+            else (begin + end) / 2 * last + at
         )
         low = at.clamp(0, last).floor()
         shape = [-1] + [1] * (x.dim() - 1 - axis)

@@ -37,6 +37,17 @@ _FIT: dict[str, Any] = {"keep_aspect_ratio_policy": "not_larger", "axes": [2, 3]
 _LARGER = {"keep_aspect_ratio_policy": "not_smaller"}
 _CROP: dict[str, Any] = {"mode": "linear", _MODE: "tf_crop_and_resize", "axes": [2, 3]}
 _REGION = (0.2, 0.1, 0.9, 1.3)
+_EDGES = [  # which are inside, and which aren't, tell last bits
+    case(
+        np.arange(1, n * n + 1, dtype=np.float32).reshape(1, 1, n, n),
+        _f32(begin, begin, 1, 1),
+        None,
+        _i64(size, size),
+        constants=(1, 3),
+        **_CROP,
+    )
+    for n, begin, size in ((8, 0.2, 4), (8, 0.1, 4), (9, 0.3, 5), (6, 0.7, 8))
+]
 _BYTES = np.arange(12, dtype=np.uint8).reshape(1, 1, 3, 4)
 _DRAWN = np.random.default_rng(0).integers(-99, 99, (1, 2, 7, 8))
 _INTEGERS = [
@@ -54,6 +65,7 @@ _INTEGERS = [
 cases(
     "Resize",
     *_INTEGERS,
+    *_EDGES,
     case([1, 1, 5, 5], None, _f32(1, 1, 1.4, 1.4), constants=(2,)),
     case([1, 2, 3, 3], None, _f32(1, 1, 1.25, 1), constants=(2,), mode="linear"),
     case([1, 2, 4, 5], None, _f32(1, 1, 2, 2), constants=(2,)),

@@ -20,6 +20,7 @@ import onnx_ir as ir
 
 from ..analysis.errors import VerificationError
 from ..analysis.literals import one_line
+from ..analysis.ops.trainable import mark_scales
 from ..analysis.oracle.process import FORKS
 from ..rewrites.certificate.graph_hash import digest
 from ..rewrites.certificate.rule_file import read_rules
@@ -266,6 +267,7 @@ def lower(
     faithful, kernels = options.level == 0, options.target == "triton"
     rewriting = simplify(graph, options.exactness, options.rules, stage, options.level)
     shapes = rewriting.shapes
+    mark_scales(graph)
     if rewriting.required is not None:
         note_requirements(loaded.model, rewriting.required)
     progress("plan")

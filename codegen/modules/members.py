@@ -16,6 +16,7 @@ from ...analysis.graph.parameters import (
     has_name,
     is_made_up,
     is_parameter,
+    is_sum,
     names_member,
 )
 from ...analysis.ops.module_form import ModuleForm
@@ -594,6 +595,8 @@ def _uses(expr: Expr, value: ir.Value) -> Iterator[str]:
                 yield "indices"
             if name.startswith("F.conv") and is_it(arguments[1]):
                 yield "weight"
+            if name in ("F.layer_norm", "F.rms_norm") and is_sum(value):
+                yield "scale"  # what is called weight is something else
             if is_it(next(iter(joined(expr)), None)):
                 yield "prefix"
         case Subscript((_, *places)) if any(map(is_it, places)):

@@ -95,10 +95,9 @@ def normalized(
         pair = step.expr.operands if is_binary(step, "/") else ()
         x, norm = [p.value if isinstance(p, Ref) else None for p in pair] or [None] * 2
         wide = y if (y := flow.only(norm)) and callee(y.expr) == ".expand" else None
-        bounded = ("Clip", "Max")
-        clip = flow.before(wide, *bounded) or flow.only(norm, *bounded)
+        clip = flow.before(wide) or flow.only(norm)  # a Clip, or a Max by a number
         first = flow.before(clip, "ReduceL2")
-        if not (x and clip and clip.node):
+        if not (x and clip and clip.node and callee(clip.expr) == ".clamp"):
             continue
         made = first or flow.only(clip.node.inputs[-1], "ReduceL2")
         if not (made and made.node):

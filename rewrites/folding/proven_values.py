@@ -110,11 +110,10 @@ def take_numbers(model: ir.Model, shapes: ShapeFacts) -> int:
         if op is None or op.fits is not together:
             continue
         for k, x in enumerate(node.inputs):
-            number = None if x is None else _number(x)
-            others = [*node.inputs[:k], *node.inputs[k + 1 :]]
-            if x is None or number is None or shapes.dims(x) == ():
+            if x is None or (number := _number(x)) is None or not shapes.dims(x):
                 continue
-            if any(_is_within(shapes.dims(x), shapes.dims(y)) for y in others if y):
+            others = [y for i, y in enumerate(node.inputs) if y and i != k]
+            if any(shapes.dims(y) == shapes.dims(x) for y in others):
                 became_constants(model, [node])
                 names = names or fix_names(model)
                 number.name = names.value("number")
@@ -134,21 +133,20 @@ def _stored(model: ir.Model, tensor: ir.TensorProtocol) -> ir.Value:
 
 def _number(x: ir.Value) -> ir.TensorProtocol | None:
     """The number that a value is throughout, of shape [], if it is no parameter."""
-    tensor, producer = x.const_value, x.producer()
-    if producer is not None and (producer.op_type, producer.domain) == ("Expand", ""):
-        one = producer.inputs[0]
-        size = 0 if one is None or one.const_value is None else one.const_value.size
-        return _number(one) if one is not None and size == 1 else None
-    if tensor is not None:
-        element = None if x.meta.get(TRAINS) else uniform_number(tensor)
-        if element is None or x.is_graph_input() or not is_filler(x, element):
-            return None
-    elif producer is None or not is_fill(producer):
+    made = x.producer()
+    if made is not None and (is_fill(made) or made.op_type == "Expand"):
+        if made.inputs[-1] is None or made.inputs[-1].const_value is not None:
+            return None  # it folds
+        if is_fill(made):
+            value = made.attributes.get("value")
+            filled = np.zeros(1, np.float32) if value is None else value.as_tensor()
+            return ir.tensor(np.asarray(filled).reshape(()))
+        x = made.inputs[0] or x
+    number = None if x.is_graph_input() else uniform_number(x.const_value)
+    if number is None or x.meta.get(TRAINS) or not is_filler(x, number):
         return None
-    elif (value := producer.attributes.get("value")) is not None:
-        tensor = value.as_tensor()
-    array = np.zeros(1, np.float32) if tensor is None else tensor.numpy()
-    return ir.tensor(array.reshape(-1)[:1].reshape(()))
+    assert x.const_value is not None
+    return ir.tensor(x.const_value.numpy().reshape(-1)[:1].reshape(()))
 
 
 def _is_within(dims: Dims | None, wide: Dims | None) -> bool:

@@ -86,7 +86,11 @@ REDUCTIONS: dict[str, Callable[[Kind, list[Any]], Any]] = {
     "ReduceL2": lambda kind, row: root(sum(x * x for x in row)),
     "ReduceSumSquare": lambda kind, row: sum(x * x for x in row),
     "ReduceLogSum": lambda kind, row: logarithm(sum(row)),
-    "ReduceLogSumExp": lambda kind, row: logarithm(sum(map(mp.exp, row))),
+    "ReduceLogSumExp": lambda kind, row: (
+        extreme(max, row) + int(mp.log(row.count(max(row))))  # each e^x is cut
+        if kind.whole
+        else logarithm(sum(map(mp.exp, row)))
+    ),
 }
 
 

@@ -82,14 +82,36 @@ class Gemma3RotaryEmbedding(nn.Module):
         return angles.cos(), angles.sin(), angles2.cos(), angles2.sin()
 
 
+class Gemma3RMSNorm(nn.Module):
+    def __init__(self, size: int):
+        super().__init__()
+        self.scale = nn.Parameter(torch.empty((size,)))
+        self.size = size
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.rms_norm(x, (self.size,), self.scale, eps=1e-6)
+
+
+class Gemma3MLP(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate_proj = nn.Linear(16, 24, bias=False)
+        self.up_proj = nn.Linear(16, 24, bias=False)
+        self.down_proj = nn.Linear(24, 16, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.gelu(self.gate_proj(x), approximate="tanh") * self.up_proj(x)
+        return self.down_proj(x)
+
+
 class Gemma3Attention(nn.Module):
     def __init__(self):
         super().__init__()
         self.q_proj = nn.Linear(16, 16, bias=False)
         self.k_proj = nn.Linear(16, 8, bias=False)
         self.v_proj = nn.Linear(16, 8, bias=False)
-        self.q_norm = nn.RMSNorm(4, eps=1e-6)
-        self.k_norm = nn.RMSNorm(4, eps=1e-6)
+        self.q_norm = Gemma3RMSNorm(4)
+        self.k_norm = Gemma3RMSNorm(4)
         self.o_proj = nn.Linear(16, 16, bias=False)
 
     def forward(
@@ -114,27 +136,15 @@ class Gemma3Attention(nn.Module):
         return k, v, self.o_proj(attended.transpose(1, 2).flatten(2))
 
 
-class Gemma3MLP(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.gate_proj = nn.Linear(16, 24, bias=False)
-        self.up_proj = nn.Linear(16, 24, bias=False)
-        self.down_proj = nn.Linear(24, 16, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = F.gelu(self.gate_proj(x), approximate="tanh") * self.up_proj(x)
-        return self.down_proj(x)
-
-
 class Gemma3DecoderLayer(nn.Module):
     def __init__(self):
         super().__init__()
-        self.input_layernorm = nn.RMSNorm(16, eps=1e-6)
+        self.input_layernorm = Gemma3RMSNorm(16)
         self.self_attn = Gemma3Attention()
-        self.post_attention_layernorm = nn.RMSNorm(16, eps=1e-6)
-        self.pre_feedforward_layernorm = nn.RMSNorm(16, eps=1e-6)
+        self.post_attention_layernorm = Gemma3RMSNorm(16)
+        self.pre_feedforward_layernorm = Gemma3RMSNorm(16)
         self.mlp = Gemma3MLP()
-        self.post_feedforward_layernorm = nn.RMSNorm(16, eps=1e-6)
+        self.post_feedforward_layernorm = Gemma3RMSNorm(16)
 
     def forward(
         self,
@@ -150,7 +160,8 @@ class Gemma3DecoderLayer(nn.Module):
             out, cos, sin, past_key, past_value, mask
         )
         x = x + self.post_attention_layernorm(out)
-        out = self.mlp(self.pre_feedforward_layernorm(x))
+        out = self.pre_feedforward_layernorm(x)
+        out = self.mlp(out)
         return present_key, present_value, x + self.post_feedforward_layernorm(out)
 
 
@@ -160,7 +171,7 @@ class Gemma3ForCausalLM(nn.Module):
         self.embed_tokens = nn.Embedding(48, 16)
         self.rotary_emb = Gemma3RotaryEmbedding()
         self.layers = nn.ModuleList(Gemma3DecoderLayer() for _ in range(4))
-        self.norm = nn.RMSNorm(16, eps=1e-6)
+        self.norm = Gemma3RMSNorm(16)
         self.lm_head = nn.Linear(16, 48, bias=False)
         self.lm_head.weight = self.embed_tokens.weight
 

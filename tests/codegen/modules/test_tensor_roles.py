@@ -113,3 +113,22 @@ def test_a_number_that_the_network_itself_holds(
     fairhand.compile(model, tmp_path / "net", verify=False)
     text = (tmp_path / "net" / "model.py").read_text()
     assert ("self.gamma = nn.Parameter(" in text) == trains
+
+
+@pytest.mark.parametrize("level", [0, 1])
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [("add_115", "scale"), ("/norm/Add_output_0", "scale"), ("norm.weight", "weight")],
+)
+def test_what_was_added_up_for_a_norm_is_not_its_weight(
+    name: str, key: str, level: int, tmp_path: Path
+) -> None:
+    """The original's state has weight, where an exporter folded 1 + weight."""
+    g = Traced(x=["batch", 6, 8])
+    square = g("Mul", "x", "x")
+    mean = g("ReduceMean", square, g.ints(-1), keepdims=1)
+    root = g("Sqrt", g("Add", mean, g.number(1e-6)))
+    y = g("Mul", g("Div", "x", root), g.weight(name, 8))
+    fairhand.compile(g.model(y=y), tmp_path / "net", verify=False, level=level)
+    named = imported(tmp_path / "net").load().named_parameters()
+    assert [name.rpartition(".")[2] for name, _ in named] == [key]

@@ -86,14 +86,14 @@ def _is_made_up(name: str) -> bool:
     return name.startswith("/") or made_up is not None
 
 
-def is_sum(value: ir.Value) -> bool:
-    """Whether an exporter computed a constant by an addition, as its name tells: of a
-    norm's 1 + weight, what a state_dict calls weight is something else."""
+def is_derived(value: ir.Value) -> bool:
+    """Whether an exporter computed a norm's scale, as a sum's name or TorchScript's
+    numbers tell: of 1 + weight, what a state_dict calls weight is something else."""
     names = (value.name or "", *value.meta.get("folded_from", ()))
-    return any(map(_SUM.search, names))
+    return any(map(_DERIVED.search, names))
 
 
-_SUM = re.compile(r"(^|/)add(_\d+)?(_output_\d+)?$", re.IGNORECASE)
+_DERIVED = re.compile(r"^onnx::|(^|/)add(_\d+)?(_output_\d+)?$", re.IGNORECASE)
 
 
 # What torch's exporter says of an initializer.

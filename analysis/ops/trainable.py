@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from ..graph.constants import is_grid, is_mask, is_wave
 from ..graph.element_types import is_float
-from ..graph.parameters import TRAINS, has_name, is_sum, noted
+from ..graph.parameters import TRAINS, has_name, is_derived, noted
 from ..graph.traversal import all_nodes
 from ..graph.weight_access import glance
 from .registry import lookup
@@ -63,7 +63,11 @@ def mark_scales(model: ir.Model) -> None:
     for node in all_nodes(model.graph):
         if node.op_type in ("LayerNormalization", "RMSNormalization"):
             scale = node.inputs[1]
-            if scale is not None and scale.const_value is not None and is_sum(scale):
+            if (
+                scale is not None
+                and scale.const_value is not None
+                and is_derived(scale)
+            ):
                 scale.meta[TRAINS] = is_float(scale)
 
 

@@ -13,20 +13,9 @@ from ..ir.assignment import Assignment, Readers, readers_of
 from ..ir.identifiers import attribute, class_name, class_of_path, shared_name, unused
 from ..ir.module_call import ModuleCall
 from ..ir.naming import CLASSES, first_name
-from ..modules.members import (
-    Attribute,
-    ConstructorValue,
-    assign_members,
-    constructed,
-)
+from ..modules.members import Attribute, ConstructorValue, assign_members, constructed
 from ..modules.sequential import is_chain
-from .bodies import (
-    columns_of,
-    in_runs,
-    repeated_lines,
-    repetition,
-    stored_shape,
-)
+from .bodies import columns_of, in_runs, repeated_lines, repetition, stored_shape
 from .constructor_arguments import (
     ANY,
     BY_NAME,

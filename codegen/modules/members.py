@@ -14,9 +14,9 @@ import onnx_ir as ir
 from ...analysis.graph.element_types import is_float
 from ...analysis.graph.parameters import (
     has_name,
+    is_derived,
     is_made_up,
     is_parameter,
-    is_sum,
     names_member,
 )
 from ...analysis.ops.module_form import ModuleForm
@@ -595,7 +595,7 @@ def _uses(expr: Expr, value: ir.Value) -> Iterator[str]:
                 yield "indices"
             if name.startswith("F.conv") and is_it(arguments[1]):
                 yield "weight"
-            if name in ("F.layer_norm", "F.rms_norm") and is_sum(value):
+            if name in ("F.layer_norm", "F.rms_norm") and is_derived(value):
                 yield "scale"  # what is called weight is something else
             if is_it(next(iter(joined(expr)), None)):
                 yield "prefix"

@@ -409,8 +409,7 @@ def _element(node: ir.Node, island: Island) -> np.ndarray | None:
     if source is None:
         return None
     if is_fill(node):
-        value = node.attributes.get("value")
-        return np.zeros((), np.float32) if value is None else _only(value.as_tensor())
+        return filled(node)
     given = constant(source)
     if node.op_type == "Expand" and given.size == 1 and is_feedable(source):
         return given.numpy().reshape(())
@@ -423,5 +422,8 @@ def _element(node: ir.Node, island: Island) -> np.ndarray | None:
     return next(iter(results.values())) if results else None
 
 
-def _only(tensor: ir.TensorProtocol) -> np.ndarray | None:
-    return tensor.numpy().reshape(()) if tensor.size == 1 else None
+def filled(node: ir.Node) -> np.ndarray | None:
+    """The number that a ConstantOfShape fills with, of shape [], if it says one."""
+    value = node.attributes.get("value")
+    array = np.zeros(1, np.float32) if value is None else value.as_tensor().numpy()
+    return array.reshape(()) if array.size == 1 else None

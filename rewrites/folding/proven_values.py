@@ -1,5 +1,5 @@
 """What shape inference proves: integers become constants, decided masks go, and so do
-places of all there is."""
+places of all there is, and tensors of one number beside others of their sizes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ...analysis.ops.registry import lookup
 from ...analysis.shapes.index_functions import Places
 from ..adapters.provenance import became_constants
 from ..adapters.unique_names import fix_names
-from .constant_folding import is_fill, reads_learned
+from .constant_folding import filled, is_fill, reads_learned
 
 
 def store_known_sizes(
@@ -116,8 +116,8 @@ def take_numbers(model: ir.Model, shapes: ShapeFacts) -> int:
             if any(shapes.dims(y) == shapes.dims(x) for y in others):
                 became_constants(model, [node])
                 names = names or fix_names(model)
-                number.name = names.value("number")
-                node.replace_input_with(k, _stored(model, number))
+                tensor = ir.tensor(number, name=names.value("number"))
+                node.replace_input_with(k, _stored(model, tensor))
                 found += 1
     return found
 
@@ -131,22 +131,21 @@ def _stored(model: ir.Model, tensor: ir.TensorProtocol) -> ir.Value:
     return value
 
 
-def _number(x: ir.Value) -> ir.TensorProtocol | None:
+def _number(x: ir.Value) -> np.ndarray | None:
     """The number that a value is throughout, of shape [], if it is no parameter."""
     made = x.producer()
-    if made is not None and (is_fill(made) or made.op_type == "Expand"):
+    repeats = made is not None and (made.op_type, made.domain) == ("Expand", "")
+    if made is not None and (repeats or is_fill(made)):
         if made.inputs[-1] is None or made.inputs[-1].const_value is not None:
             return None  # it folds
         if is_fill(made):
-            value = made.attributes.get("value")
-            filled = np.zeros(1, np.float32) if value is None else value.as_tensor()
-            return ir.tensor(np.asarray(filled).reshape(()))
+            return filled(made)
         x = made.inputs[0] or x
     number = None if x.is_graph_input() else uniform_number(x.const_value)
     if number is None or x.meta.get(TRAINS) or not is_filler(x, number):
         return None
     assert x.const_value is not None
-    return ir.tensor(x.const_value.numpy().reshape(-1)[:1].reshape(()))
+    return x.const_value.numpy().reshape(-1)[:1].reshape(())
 
 
 def _is_within(dims: Dims | None, wide: Dims | None) -> bool:

@@ -619,6 +619,9 @@ def test_bodies_read_in_order_too_by_names_of_their_own() -> None:
             {"Relu"},
         ),
         ("n,4", "s = Shape<end=1>(x) z = ConstantOfShape(s)", {"Max"}),
+        ("n,4", "s = Shape(w) z = ConstantOfShape(s)", {"Max"}),
+        ("n,4", "z = com.x.Expand(x)", {"Max"}),
+        ("n,4", "z = com.x.Expand()", {"Max"}),
         ("2,4", "z = Identity(seen)", {"Max"}),
         ("1,4", "z = Identity(zeros)", {"Max"}),
     ],
@@ -629,7 +632,8 @@ def test_a_number_stands_for_what_has_anothers_sizes(
     """But for one that is wider, or may be, and a buffer that the original saves."""
     array = np.zeros((2, 4), np.float32)
     model = parse(
-        f"g (float[{sizes}] x) => (float[k,4] y) {{ {zeros} y = Max(x, z) }}",
+        f"g (float[{sizes}] x, float[m,4] w) => (float[k,4] y) "
+        f"{{ {zeros} y = Max(x, z) }}",
         **{"zeros" if "(zeros)" in zeros else "seen": array},
     )
     simplified = load(model).model

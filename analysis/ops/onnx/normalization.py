@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...graph.dims import same
-from ...graph.parameters import is_filler, is_sum
+from ...graph.parameters import is_derived, is_filler
 from ..facts import (
     cuts,
     fitting_sizes,
@@ -190,7 +190,7 @@ def _layer_norm_module(n: NodeView) -> ModuleForm | None:
         return None
     if not all(_fits(n, i, axis) for i in affine):
         return None
-    if is_filler(n.value(1), 1) or is_sum(n.value(1)):
+    if is_filler(n.value(1), 1) or is_derived(n.value(1)):
         return None
     _check_stash(n)
     has_bias = n.has(2) and not is_filler(n.value(2), 0)
@@ -241,7 +241,7 @@ def _rms_norm_module(n: NodeView) -> ModuleForm | None:
     axis = _trailing(n)
     if not _constants(n, 1) or not _fits(n, 1, axis):
         return None
-    if is_filler(n.value(1), 1) or is_sum(n.value(1)):
+    if is_filler(n.value(1), 1) or is_derived(n.value(1)):
         return None
     _check_stash(n)
     eps = (number(n, "epsilon", 1e-5), None)

@@ -118,7 +118,12 @@ def test_a_number_that_the_network_itself_holds(
 @pytest.mark.parametrize("level", [0, 1])
 @pytest.mark.parametrize(
     ("name", "key"),
-    [("add_115", "scale"), ("/norm/Add_output_0", "scale"), ("norm.weight", "weight")],
+    [
+        ("add_115", "scale"),
+        ("/norm/Add_output_0", "scale"),
+        ("onnx::Mul_23", "scale"),
+        ("norm.weight", "weight"),
+    ],
 )
 def test_what_was_added_up_for_a_norm_is_not_its_weight(
     name: str, key: str, level: int, tmp_path: Path

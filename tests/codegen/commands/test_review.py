@@ -14,7 +14,7 @@ from support.networks import looped
 
 import fairhand
 from fairhand.codegen.cli import main
-from fairhand.codegen.commands import mcp_server
+from fairhand.codegen.commands import mcp_server, review
 
 ROOT = Path(__file__).parents[3]
 Capture = pytest.CaptureFixture[str]
@@ -59,6 +59,33 @@ def test_a_review_names_what_changed(repository: Path, capfd: Capture) -> None:
     assert "it is JSON" in bad and "- a new model" in new
     assert main(["review", "nothing"]) == 1
     assert "git diff: " in capfd.readouterr().err
+
+
+def test_changed_weights_beside_a_model_change_it(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capfd: Capture
+) -> None:
+    """Retrained weights leave a file as it is that names them, in any folder above."""
+    seen: list[Path] = []
+
+    def about(model: Path, base: str, folder: Path, speed: bool) -> list[str]:
+        before = review._before(model, base, folder / "before")
+        assert before is not None
+        (data,) = review._beside(before)
+        seen.append(model)
+        return [f"{(before.parent / data).read_bytes() == old}"]
+
+    monkeypatch.setattr(review, "_about", about)
+    git("mv", "models/same.onnx", "same.onnx")  # beside no weights
+    git("commit", "-qm", "moved")
+    (weights,) = (repository / "models").glob("*.data")
+    old = weights.read_bytes()
+    weights.write_bytes(bytes(len(old)))
+    git("commit", "-qam", "trained on")
+    for folder, name in ((".", "models/a.onnx"), ("models", "a.onnx")):
+        monkeypatch.chdir(repository / folder)
+        assert main(["review", "HEAD~1"]) == 0
+        assert capfd.readouterr().out == f"### `{name}`\n\nTrue\n"
+        assert seen.pop() == Path(name)
 
 
 def test_the_action_and_the_hook_run_these_commands(repository: Path) -> None:

@@ -231,6 +231,11 @@ def at_least(a: Dim, b: Dim) -> bool | None:
     return False if _never_negative(simplify(-1 - difference)) else None
 
 
+def reaches(a: Dim, b: Dim) -> bool:
+    """Whether `a >= b` but where a size is 0: what broadcasts reaches each part."""
+    return at_least(a, b) is True or _parts(b) <= _parts(a)
+
+
 def _never_negative(expr: sympy.Expr) -> bool:
     """Whether a whole number is at least 0 for all sizes.
 

@@ -150,7 +150,8 @@ class Naming:
         passing = old if old in (*REBOUND, *PASSING) else letter
         expr, again = statement.expr, old if old in REBOUND else ""
         parted = not alone and callee(expr) in PARTED
-        said, tells = statement.result, parted or is_whole(target) or letter != "x"
+        said, known = statement.result, "role" in target.meta
+        tells = parted or known or is_whole(target) or letter != "x"
         ask: dict[str, Callable[[], str]] = {
             "becomes": lambda: free(self.becomes(target)),
             "set by bodies": lambda: said if statement.kind == "set" else "",
@@ -165,7 +166,7 @@ class Naming:
             "layer or operator": lambda: self.hint(statement) if alone else "",
             "caller": lambda: self.asked.get(target, ""),
             "branch": lambda: free(self.branches.get(target, "")),
-            "chain": lambda: "" if parted else again,
+            "chain": lambda: "" if parted or known else again,
             "same meaning": lambda: self.same_meaning(expr, main, old) if alone else "",
             "view": lambda: free(self.view(statement)) if alone else "",
             "role": lambda: self.role(target, statement, live) if tells else "",
@@ -240,10 +241,13 @@ class Naming:
         return {self.names[v] for v in values if v in self.names} | self.reserved
 
     def stays(self, expr: Expr, main: ir.Value | None) -> bool:
-        """Whether a value keeps its meaning: reshaped or scaled, not put together."""
-        together = PUT_TOGETHER.intersection(callees(expr))
-        sources = self._sources(expr) - self.ints
-        return not members(expr) and sources == {main} and not together
+        """Whether a value keeps its meaning: reshaped or scaled, not put together, nor
+        a choice among others by it."""
+        called, sources = callees(expr), self._sources(expr) - self.ints
+        if members(expr) or sources != {main} or PUT_TOGETHER.intersection(called):
+            return False
+        choices = [x for x in nodes(expr) if callee(x) == "torch.where"]
+        return all(main in reads(y) for x in choices for y in x.operands[2:])
 
     def same_meaning(self, expr: Expr, main: ir.Value | None, old: str) -> str:
         """What keeps its meaning keeps its name. `old` is that of `main`; a stored

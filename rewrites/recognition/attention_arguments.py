@@ -17,6 +17,7 @@ from ...analysis.ops.facts.index_functions import Count, Natural
 from ..language.facts import Facts
 from ..language.operators.read_write import Draft
 from .attention import producer_of
+from .movement_chains import MOST, MOVEMENTS, keeps_order
 from .recognition import Recognition
 from .regions import Neighbourhoods
 
@@ -100,14 +101,17 @@ def _repeated(
     value: ir.Value | None, root: ir.Node, facts: Facts
 ) -> tuple[ir.Value, tuple[ir.Node, ...]] | None:
     """What is copied [b, h, t, d] -> [b, h, g, t, d] -> [b, h g, t, d], and by what."""
-    last = producer_of(value, root, "Reshape")
-    copies = producer_of(last.inputs[0] if last else None, root, "Expand", "Tile")
+    row, x = [], value
+    while (node := producer_of(x, root, *MOVEMENTS)) is not None and len(row) < MOST:
+        row.append(node)
+        x = node.inputs[0]
+    copies = producer_of(x, root, "Expand", "Tile")
     apart = None if copies is None else copies.inputs[0]
     first = producer_of(apart, root, "Unsqueeze", "Reshape")
     base = None if first is None else first.inputs[0]
-    if last is None or copies is None or first is None or base is None:
+    if not row or copies is None or first is None or base is None:
         return None
-    sizes = [facts.dims(x) for x in (base, apart, copies.outputs[0], value) if x]
+    sizes = [facts.dims(y) for y in (base, apart, copies.outputs[0], value) if y]
     if any(dims is None for dims in sizes):
         return None
     of, one, wide, whole = (dims for dims in sizes if dims is not None)
@@ -117,4 +121,4 @@ def _repeated(
     together = (b, h * wide[2], t, d)
     if one != (b, h, 1, t, d) or wide != (b, h, wide[2], t, d) or whole != together:
         return None
-    return base, (last, copies, first)
+    return (base, (*row, copies, first)) if keeps_order(row, facts) else None

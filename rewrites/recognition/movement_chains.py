@@ -26,7 +26,7 @@ from .regions import Neighbourhoods
 STATEMENT = "Reshapes and Transposes in a row = half as many that move the same"
 _REGROUP = frozenset({"Reshape", "Flatten"})
 MOVEMENTS = _REGROUP | {"Squeeze", "Unsqueeze", "Transpose"}
-_MOST = 8  # in a row
+MOST = 8  # in a row
 
 
 @dataclass(eq=False)
@@ -53,8 +53,8 @@ def movement_chains(node: ir.Node, around: Neighbourhoods) -> Iterator[Recogniti
     first."""
     if not _moves(node):
         return
-    row, shared, branched = [node], _MOST, _MOST
-    while len(row) < _MOST:
+    row, shared, branched = [node], MOST, MOST
+    while len(row) < MOST:
         x = row[-1].inputs[0] if row[-1].inputs else None
         above = None if x is None else x.producer()
         if x is None or above is None or not _moves(above):
@@ -79,11 +79,34 @@ def with_rows_behind(nodes: Iterable[ir.Node]) -> list[ir.Node]:
     """These, and what the rows that begin with them end with."""
     found = dict.fromkeys(nodes)
     last = [*found]
-    for _ in range(_MOST):
+    for _ in range(MOST):
         values = [y for node in last if _moves(node) for y in node.outputs]
         last = [user for y in values for user, _ in y.uses() if user not in found]
         found.update(dict.fromkeys(last))
     return [*found]
+
+
+def keeps_order(row: Sequence[ir.Node], facts: Facts) -> bool:
+    """Whether a row, its last step first, leaves all elements in their order."""
+    x = row[-1].inputs[0]
+    sizes = None if x is None else facts.dims(x)
+    try:
+        before, after = _followed(row, sizes or (), facts)
+    except CannotWrite:
+        return False
+    flat = [[y for axis in axes or before for y in axis] for axes in (before, after)]
+    return flat[0] == flat[1]
+
+
+def _followed(
+    row: Sequence[ir.Node], sizes: Dims, facts: Facts
+) -> tuple[_Axes, _Axes | None]:
+    """The axes in front of a row and behind it, its last step first; see `_through`."""
+    before: _Axes = [[_Factor(n)] if n != 1 else [] for n in sizes]
+    after: _Axes | None = before
+    for node in reversed(row):
+        after = _through(node, before, after, facts)
+    return _leaves(before), after
 
 
 def _moves(node: ir.Node) -> bool:
@@ -99,12 +122,8 @@ def _shortest(row: list[ir.Node], facts: Facts) -> Recognition | None:
     sizes, wanted = (None if x is None else facts.dims(x) for x in (source, root))
     if source is None or sizes is None or wanted is None:
         return None
-    before: _Axes = [[_Factor(n)] if n != 1 else [] for n in sizes]
-    after: _Axes | None = before
     try:
-        for node in reversed(row):
-            after = _through(node, before, after, facts)
-        axes = _leaves(before)
+        axes, after = _followed(row, sizes, facts)
         if {node.op_type for node in row} == {"Transpose"}:
             steps = _turned(row, sizes, wanted)
         else:

@@ -323,6 +323,41 @@ def test_attention_is_causal_only_if_the_mask_is(spelling: Any, is_causal: int) 
     assert len(attention.inputs) == 4 - is_causal
 
 
+@pytest.mark.parametrize(
+    ("perm", "copies"), [((0, 3, 1, 2, 4), 0), ((0, 3, 2, 1, 4), 2)]
+)
+def test_heads_copied_for_attention_without_heads(
+    perm: tuple[int, ...], copies: int
+) -> None:
+    """onnxruntime-genai repeats heads of the cache, which MultiHeadAttention then reads
+    side by side; where heads are no neighbours of their copies, they stay."""
+    text = f"""<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]>
+        net (float[b,1,8] q, float[b,2,t,2] k, float[b,2,t,2] v) => (float[b,1,8] y)
+        <int64[1] two = {{2}}, int64[3] flat = {{0, 0, 8}},
+         int64[5] copies = {{1, 1, 2, 1, 1}}> {{
+        a = Unsqueeze (k, two)
+        e = Expand (a, copies)
+        f = Transpose <perm = {[*perm]}> (e)
+        keys = Reshape (f, flat)
+        c = Unsqueeze (v, two)
+        d = Expand (c, copies)
+        g = Transpose <perm = {[*perm]}> (d)
+        values = Reshape (g, flat)
+        y = com.microsoft.MultiHeadAttention <num_heads = 4> (q, keys, values) }}"""
+    model = onnx.parser.parse_model(text)
+    rewritten = load(model).model.clone()
+    simplify(rewritten)
+    found = [node.op_type for node in rewritten.graph]
+    assert found.count("Expand") == copies
+    rng = np.random.default_rng(3)
+    sizes = {"q": (3, 1, 8), "k": (3, 2, 5, 2), "v": (3, 2, 5, 2)}
+    feeds = {
+        name: rng.standard_normal(size).astype(F32) for name, size in sizes.items()
+    }
+    after = ReferenceEvaluator(ir.to_proto(rewritten)).run(None, feeds)
+    np.testing.assert_allclose(*after, *run(model, feeds), rtol=1e-5, atol=1e-6)
+
+
 def test_a_mask_is_not_enlarged_for_an_open_batch() -> None:
     """PyTorch's exporter expands the condition of masks to [batch, 1, n, n]."""
     text = """<ir_version: 10, opset_import: ["": 23]> net (float[b,2,5,4] q,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ...graph.dims import at_least
+from ...graph.dims import reaches
 from ..facts import cuts, fitting_sizes, flop_counts, sizes_elementwise, sizes_windows
 from ..facts.requirements import Between, IndexOf
 from ..helpers import attention as helpers
@@ -38,11 +38,11 @@ def is_plain(n: NodeView) -> bool:
 
 def _covers(n: NodeView) -> bool:
     """Whether the mask has an entry for each key; a shorter one would be filled up, and
-    a longer one is refused."""
+    a longer one is refused, as is one of none."""
     if not 2 <= n.rank(_MASK) <= 4:
         return False
     keys = n.dims(1)[-2 if n.rank(1) == 4 else 1]
-    return at_least(n.dims(_MASK)[-1], keys) is True
+    return reaches(n.dims(_MASK)[-1], keys)
 
 
 def _window(n: NodeView) -> tuple[int, int] | None:

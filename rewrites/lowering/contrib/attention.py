@@ -32,14 +32,15 @@ def multi_head_attention(site: AdapterSite) -> None:
     q, k, v = _operands(site)
     if site.input(3) is not None:
         q, k, v = _biased(site, (q, k, v), 1 if in_heads else 3)
-    if in_heads:
-        q = _split_heads(site, q, heads)
+    qkv = (_split_heads(site, q, heads, "query"), k, v)
+    if not in_heads:
+        qkv = _in_heads(site, (q, k, v), heads)
     masks = [site.input(5)]
     if (mask := site.input(4)) is not None:
         total = _total(site, k, site.input(6), axis=-2 if in_heads else 1)
         masks.insert(0, _mask_bias(site, mask, total))
     past = [site.input(6), site.input(7)]
-    _attend(site, (q, k, v), _sum(site, masks), past, 0 if in_heads else heads)
+    _attend(site, qkv, _sum(site, masks), past)
 
 
 def _operands(site: AdapterSite) -> tuple[ir.Value, ir.Value, ir.Value]:
@@ -103,10 +104,15 @@ def last_size(site: AdapterSite, x: ir.Value) -> int:
     return known[0]
 
 
-def _split_heads(site: AdapterSite, x: ir.Value, heads: int) -> ir.Value:
-    shape = site.ints("heads", [0, 0, heads, -1])
-    split = site.before("Reshape", [x, shape], "by_head")
-    return site.before("Transpose", [split], "heads_first", perm=[0, 2, 1, 3])
+def _in_heads(site: AdapterSite, qkv: Sequence[ir.Value], heads: int) -> list[ir.Value]:
+    names = ("query", "key", "value")
+    return [_split_heads(site, x, heads, n) for x, n in zip(qkv, names, strict=True)]
+
+
+def _split_heads(site: AdapterSite, x: ir.Value, heads: int, name: str) -> ir.Value:
+    shape = site.ints(f"{name}_heads", [0, 0, heads, -1])
+    split = site.before("Reshape", [x, shape], f"{name}_by_head")
+    return site.before("Transpose", [split], f"{name}_heads", perm=[0, 2, 1, 3])
 
 
 # ---- what both share
@@ -117,15 +123,9 @@ def _attend(
     qkv: Sequence[ir.Value],
     mask: ir.Value | None,
     past: Sequence[ir.Value | None],
-    heads: int,
 ) -> None:
-    """Make the node ONNX's Attention; `heads` is 0 if they have an axis already."""
-    options, inputs = _options(site), [*qkv, mask, *past]
-    if heads:
-        options |= {"q_num_heads": heads, "kv_num_heads": heads}
-        site.become("Attention", inputs, **options)
-        return
-    site.become("Attention", inputs, **options)
+    """Make the node ONNX's Attention on heads; its result has none."""
+    site.become("Attention", [*qkv, mask, *past], **_options(site))
     shape = site.ints("flat", [0, 0, -1])
     site.after("Reshape", lambda y: [y, shape], "by_head")
     site.after("Transpose", lambda y: [y], "heads_first", perm=[0, 2, 1, 3])
@@ -270,6 +270,7 @@ def attend_packed(
     sizes = site.take_ints("qkv_hidden_sizes") or [width // 3] * 3
     names = ("query", "key", "value")
     qkv = site.parts("Split", [x, site.ints("sizes", sizes)], names, axis=-1)
+    qkv = _in_heads(site, qkv, heads)
     past = site.input(past_index)
     masks = [bias]
     if (mask := site.input(mask_index)) is not None:
@@ -279,11 +280,11 @@ def attend_packed(
     mask = _sum(site, masks)
     if not site.wants(1):
         site.node.resize_outputs(1)
-        _attend(site, qkv, mask, before, heads)
+        _attend(site, qkv, mask, before)
         return
     results = ("attended", "present_key", "present_value")
-    options = _options(site) | {"q_num_heads": heads, "kv_num_heads": heads}
-    y, *present = site.parts("Attention", [*qkv, mask, *before], results, **options)
+    inputs = [*qkv, mask, *before]
+    y, *present = site.parts("Attention", inputs, results, **_options(site))
     axis = site.ints("present_axis", [0])
     rows = [
         site.before("Unsqueeze", [x, axis], f"{name}_row")
@@ -291,7 +292,8 @@ def attend_packed(
     ]
     site.give(1, site.before("Concat", rows, "present", axis=0))
     site.node.resize_outputs(1)
-    site.become("Identity", [y])
+    y = site.before("Transpose", [y], "heads_last", perm=[0, 2, 1, 3])
+    site.become("Reshape", [y, site.ints("flat", [0, 0, -1])])
 
 
 def _halves(site: AdapterSite, past: ir.Value) -> list[ir.Value]:

@@ -216,3 +216,28 @@ def test_what_a_class_returns_is_called_as_what_it_does_outside(tmp_path: Path) 
     text = text_of(g, tmp_path, y=changed(y, parts[4], parts[3]))
     names = "shift, scale, gate, shift2, scale2"
     assert f"{names} = self.ada(c).chunk(5, dim=1)" in text
+
+
+def test_a_mask_made_of_two_is_one_of_all_keys(tmp_path: Path) -> None:
+    """Its last size is what two that aren't known to be equal broadcast to. It is no
+    `x`, though nothing else is alive, and no `positions`, though it is chosen by them.
+    """
+    text = """<ir_version: 10, opset_import: ["": 23]> net (int64[b,1,1,t] seen,
+        float[b,2,n,4] q, float[b,2,n,4] k, float[b,2,n,4] v) => (float[b,2,n,4] y)
+        <int64 first = {0}, int64 step = {1}, int64 axis = {2}, int64[1] last = {-1},
+         float zero = {0.0}, float low = {-65504.0}> {
+        size = Shape <start = 2, end = 3> (k)
+        number = Squeeze (size)
+        places = Range (first, number, step)
+        column = Unsqueeze (places, last)
+        ahead = Greater (places, column)
+        hidden = Where (ahead, low, zero)
+        kept = Cast <to = 9> (seen)
+        padding = Where (kept, zero, low)
+        both = Add (hidden, padding)
+        bias = Add (both, hidden)
+        y = Attention (q, k, v, bias) }"""
+    fairhand.compile(onnx.parser.parse_model(text), tmp_path / "net")
+    source = (tmp_path / "net" / "model.py").read_text("utf-8")
+    assert "F.scaled_dot_product_attention(q, k, v, attn_mask=mask" in source
+    assert "positions = torch.where" not in source

@@ -140,9 +140,17 @@ class Naming:
         def free(name: str) -> str:
             return "" if name in live else name
 
-        alone, rank = len(statement.targets) == 1, self.shapes.rank
+        alone, rank, dims = (
+            len(statement.targets) == 1,
+            self.shapes.rank,
+            self.shapes.dims,
+        )
         ended = [v for v in dying if v in self.names and v not in self.ints]
         if not alone:  # each of several goes on with one of its kind
+            others = [dims(other) for other in statement.targets if other is not target]
+            ended = [
+                v for v in ended if dims(v) == dims(target) or dims(v) not in others
+            ]
             ended.sort(key=lambda v: rank(v) != rank(target))
         main = next(iter(ended), None)
         old = free(self.names[main]) if main is not None else ""

@@ -126,10 +126,11 @@ def _hoisted(steps: list[Assignment], faithful: bool) -> list[Assignment]:
 def _before_rows(
     steps: list[Assignment], cache: frozenset[ir.Value]
 ) -> list[Assignment]:
-    """Move what one layer of a row alone makes of what stands before the row, there.
+    """Move what few layers of a row make of what stands before the row, there.
 
     An exporter leaves the mask of the one layer that looks at everything in that layer,
-    which then is unlike the others. What a layer with weights reads stays before that.
+    which then is unlike the others; what all modules of a kind make stays there. What a
+    layer with weights reads stays before that.
     """
     late: set[ir.Value | None] = {*cache}  # what weights and caches have to do with
     rows: dict[tuple[Scope, ...], list[tuple[Assignment, Scope]]] = {}
@@ -145,11 +146,12 @@ def _before_rows(
             row.append((step, step.scopes[depth]))
     users = readers_of(steps)
     for around, row in rows.items():
-        size = Counter(layer.class_hint for layer in {layer for _, layer in row})
-        does = Counter(task for _, task in {(at, _task(step, at)) for step, at in row})
+        tasks = {(layer, _task(step, layer)) for step, layer in row}
+        does = Counter(task for _, task in tasks)
+        held = Counter(kind for _, kind in {(at, task[:2]) for at, task in tasks})
         may: set[Assignment] = set()
         for step, layer in reversed(row):
-            rare = does[_task(step, layer)] < size[layer.class_hint]
+            rare = does[task := _task(step, layer)] < held[task[:2]]
             readers = [u for out in step.outputs for u in users.get(out, ())]
             if rare and all(u in may or u.form is None for u in readers):
                 may.update([step] if late.isdisjoint(step.outputs) else [])

@@ -153,7 +153,12 @@ _NF4: tuple[float, ...] = (
 
 
 @operator(
-    "MatMulBnb4", since=1, domain=DOMAIN, mapping=MANY_TO_MANY, flops=flop_counts.matmul
+    "MatMulBnb4",
+    since=1,
+    domain=DOMAIN,
+    mapping=MANY_TO_MANY,
+    flops=flop_counts.matmul,
+    shape=sizes_windows.packed_matmul,
 )
 def _matmul_bnb4(t: Any, n: NodeView, x: Any, weight: Any, absmax: Any) -> Any:
     check_attributes(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..facts.sizes_elementwise import like_input
 from ..helpers import experts as helpers
 from ..helpers import packed as blocks
 from ..node_view import NodeView
@@ -55,7 +56,7 @@ def _given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-@operator("MoE", since=1, domain=DOMAIN, mapping=MANY_TO_MANY)
+@operator("MoE", since=1, domain=DOMAIN, mapping=MANY_TO_MANY, shape=like_input)
 def _moe(
     t: Any,
     n: NodeView,
@@ -75,7 +76,7 @@ def _moe(
     return helper(x, router, up, down, **biases, **_options(t, n))
 
 
-@operator("QMoE", since=1, domain=DOMAIN, mapping=MANY_TO_MANY)
+@operator("QMoE", since=1, domain=DOMAIN, mapping=MANY_TO_MANY, shape=like_input)
 def _qmoe(t: Any, n: NodeView, x: Any, router: Any, *inputs: Any) -> Any:
     _check(n, (0, 1, 2, 3, 5, 6), "block_size expert_weight_bits", "quant_type")
     bits = n.attr("expert_weight_bits", 4)

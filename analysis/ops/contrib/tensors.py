@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..facts import sizes_windows
+from ..facts import sizes_elementwise, sizes_windows
 from ..helpers import contrib as helpers
 from ..node_view import NodeView
 from ..operands import converted, number
@@ -12,7 +12,13 @@ from ..registry import DOMAIN, MANY_TO_MANY, ONE_TO_MANY, ONE_TO_ONE, operator
 from .attributes import check_attributes
 
 
-@operator("Inverse", since=1, domain=DOMAIN, mapping=MANY_TO_MANY)
+@operator(
+    "Inverse",
+    since=1,
+    domain=DOMAIN,
+    mapping=MANY_TO_MANY,
+    shape=sizes_elementwise.like_input,
+)
 def _inverse(t: Any, n: NodeView, x: Any) -> Any:
     y = t.linalg.inv(x.float() if n.dtype(0).bitwidth == 16 else x)
     return converted(t, y, n.dtype(0)) if n.dtype(0).bitwidth == 16 else y

@@ -567,7 +567,9 @@ def _back_to(
 
 
 def _is_norm(member: LayerRef | ModuleRef) -> bool:
-    return isinstance(member, LayerRef) and "Norm" in member.form.layer
+    if isinstance(member, ModuleRef):
+        return "norm" in member.text.rpartition(".")[2].lower()
+    return "Norm" in member.form.layer
 
 
 def _uncast(expr: Expr) -> Expr:

@@ -108,7 +108,8 @@ def class_of_path(path: str) -> str:
     plural = [i for i, w in enumerate(last) if re.fullmatch(r"\w{2,}[^s]s", w)]
     if not (plural and path[-1:].isdigit()):
         told = [word for word in last if word not in _SIDES]  # attn_in: an Attn
-        return class_name([*last[:1], *told][-1])
+        name = class_name([*last[:1], *told][-1])
+        return "Network" if name == "Net" else name  # the whole one may be a Net
     # layers.0 is a Layer, blocks_token_only.0 a TokenOnlyBlock
     after = last[plural[-1] + 1 :]
     return class_name("_".join([*after, last[plural[-1]][:-1]]))

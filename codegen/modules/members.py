@@ -28,7 +28,6 @@ from ...analysis.spelling.expr import (
     Function,
     Ref,
     Subscript,
-    Tuple,
     callee,
     callees,
     joined,
@@ -497,7 +496,7 @@ _ENDS |= {"weight_quantized": "weight"}
 _EMBEDDED = re.compile(r"_?embed(ding)?s?_?")
 
 # By what reads it; the first that does counts.
-_USES = "attention_bias cos sin indices table weight prefix scale divisor bias".split()
+_USES = "attention_bias indices table weight prefix scale divisor bias".split()
 _INDEXED = ("index_select", "gather", "take_along_dim")
 
 
@@ -587,9 +586,6 @@ def _uses(expr: Expr, value: ir.Value) -> Iterator[str]:
                 options.get("attn_mask")
             ):
                 yield "attention_bias"
-            if isinstance(rotary := options.get("rotary"), Tuple):
-                angles = zip(("cos", "sin"), rotary.operands, strict=False)
-                yield from (word for word, angle in angles if is_it(angle))
             within = (leaf for operand in arguments for leaf in leaves(operand))
             if name.endswith(_INDEXED) and any(map(is_it, within)):
                 yield "indices"

@@ -20,10 +20,14 @@ from ...analysis.spelling.expr import (
     Leaf,
     Printing,
     Ref,
+    Subscript,
+    Tuple,
     Unary,
     leaves,
+    nodes,
     same,
     substitute,
+    taken_as,
 )
 from ..ir.assignment import Assignment
 from .combine import Flow, axis_of, does, is_binary, size_of, without
@@ -49,6 +53,21 @@ class _Turned:
     steps: list[Assignment]
 
 
+def _angles(step: Assignment) -> Iterator[tuple[str, ir.Value]]:
+    """What helpers take as the cosines and sines, or as tables of them."""
+    for name, given in (pair for x in nodes(step.expr) for pair in taken_as(x)):
+        both = name == "rotary" and isinstance(given, Tuple)
+        pairs = (
+            zip(("cos", "sin"), given.operands, strict=False)
+            if both
+            else [(name, given)]
+        )
+        for word, x in pairs:
+            table = x.operands[0] if isinstance(x, Subscript) else x
+            if word in ("cos", "sin") and isinstance(table, Ref):
+                yield word, table.value
+
+
 _Rotation: TypeAlias = tuple[_Turned, ir.Value, ir.Value]  # and cosines, and sines
 
 
@@ -72,6 +91,8 @@ class Rotations:
         """`named_alone`: only the angles are given their names."""
         gone: dict[Assignment, Assignment] = {}
         for step in self.steps:
+            for word, value in _angles(step):
+                self.name(value, word)
             found = self.turned_halves(step) or next(self.rotations(step), None)
             if found is None:
                 continue

@@ -7,6 +7,7 @@ from typing import Any
 from ..facts import fitting_sizes, sizes_windows
 from ..helpers import cache as helpers
 from ..node_view import NodeView
+from ..onnx.attention import scale_of
 from ..operands import number, wanted
 from ..registry import DOMAIN, MANY_TO_MANY, operator
 from .attributes import check_attributes
@@ -53,7 +54,7 @@ def _grouped_query(t: Any, n: NodeView, *inputs: Any) -> Any:
         "causal": None if n.attr("causal", 1) else False,
         "window": window if window >= 0 else None,
         "bias": bias,
-        "scale": number(n, "scale", 0.0) or None,
+        "scale": scale_of(n, n.attr("num_heads")) or None,
         "softcap": number(n, "softcap", 0.0) or None,
         "sink": 0.0 if sink is None and smooth else sink,
     }

@@ -64,13 +64,14 @@ def _heads(n: NodeView) -> tuple[int, int]:
     return n.size(0, 1, "number of heads"), n.size(1, 1, "number of heads")
 
 
-def scale_of(n: NodeView) -> float | None:
-    """The scale of the scores, unless it is 1 / sqrt(head size)."""
+def scale_of(n: NodeView, heads: int = 0) -> float | None:
+    """The scale of the scores, unless it is 1 / sqrt(head size). `heads` are side by
+    side in a query: by default, as many as ONNX's Attention has."""
     if n.attr("scale") is None:
         return None
     size = n.dims(0)[-1]
     if n.rank(0) == 3 and isinstance(size, int):
-        size //= _heads(n)[0]
+        size //= heads or _heads(n)[0]
     scale = number(n, "scale", 0.0)
     usual = isinstance(size, int) and scale == float(
         str(np.float32(1 / math.sqrt(size)))

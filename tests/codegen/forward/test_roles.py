@@ -241,3 +241,24 @@ def test_a_mask_made_of_two_is_one_of_all_keys(tmp_path: Path) -> None:
     source = (tmp_path / "net" / "model.py").read_text("utf-8")
     assert "F.scaled_dot_product_attention(q, k, v, attn_mask=mask" in source
     assert "positions = torch.where" not in source
+
+
+def test_what_a_fused_attention_takes_has_its_names(tmp_path: Path) -> None:
+    """Tables that are computed; the usual scale is not said."""
+    text = """<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]>
+        net (float[b,s,8] a, float[b,s,8] b, float[b,s,8] c, float[b,2,p,4] past_key,
+            float[b,2,p,4] past_value, int32[b] last, float[64,1] steps)
+        => (float[b,s,8] y, float[b,2,t,4] present_key, float[b,2,t,4] present_value)
+        <int32 total = {5}, float slope = {2.0}> {
+        turned = Mul (steps, slope)
+        c1 = Cos (turned)
+        c2 = Cos (c1)
+        s1 = Sin (turned)
+        s2 = Sin (s1)
+        y, present_key, present_value = com.microsoft.GroupQueryAttention
+            <do_rotary = 1, num_heads = 2, kv_num_heads = 2, scale = 0.5>
+            (a, b, c, past_key, past_value, last, total, c2, s2) }"""
+    fairhand.compile(onnx.parser.parse_model(text), tmp_path / "net", verify=False)
+    source = (tmp_path / "net" / "model.py").read_text("utf-8")
+    assert "cos = angles.cos().cos()" in source and "rotary=(cos, sin)" in source
+    assert "scale=" not in source.partition("class Net")[2]

@@ -242,7 +242,7 @@ class Naming:
             whole = any("qkv" in name.rpartition(".")[2].lower() for name in called)
             parts = "qkv" if whole else ORDINALS
             name = dict(zip(statement.targets, parts, strict=False)).get(target, "")
-        return "" if name in live else name
+        return "" if name in live and "role" not in target.meta else name
 
     def live(self, values: Iterable[ir.Value]) -> set[str]:
         """The names of these values, and those that are taken everywhere."""

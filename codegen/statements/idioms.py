@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
-from ...analysis.graph.dims import Dim
+from ...analysis.graph.dims import Dim, is_invented
 from ...analysis.graph.parameters import is_parameter
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.ops.operands import dim_keyword, equal, shown
@@ -55,7 +55,7 @@ def spell_idioms(
     steps = _Rolls(steps, shapes, results).run()
     steps = _picked_by_column(steps, shapes)
     steps = _single_heads(steps, shapes, results)
-    _note_masks(steps)
+    _note_masks(steps, shapes)
     return _queries_first(steps, results)
 
 
@@ -394,21 +394,32 @@ def _in_two(
 # ---- mask = ...
 
 
-def _note_masks(steps: list[Assignment]) -> None:
+def _note_masks(steps: list[Assignment], shapes: ShapeFacts) -> None:
     """What attention adds to its scores is a mask, where nothing else says what it is;
-    so is what that comes from, moved about."""
+    so is what that comes from, moved about. To an encoder's states it is a cross_mask.
+    """
     makers = Flow(steps).makers
     for step in steps:
         attends = "F.scaled_dot_product_attention" in callees(step.expr)
         inputs = step.node.inputs if attends and step.node is not None else ()
         value = inputs[3] if len(inputs) > 3 else None
+        word = "cross_mask" if value and _crosses(inputs, shapes) else "mask"
         while value is not None and not is_parameter(value):
             stored = value.is_initializer()
             if not (stored and value is inputs[3]):  # that is an attention_bias
-                value.meta.setdefault("word" if stored else "role", "mask")
+                value.meta.setdefault("word" if stored else "role", word)
             made = makers.get(value)
             sources = made.reads() if made is not None and moves(made) else []
             value = sources[0] if sources else None
+
+
+def _crosses(inputs: Sequence[ir.Value | None], shapes: ShapeFacts) -> bool:
+    """Whether there are as many keys as sizes say that queries have no part in."""
+    lengths = [(shapes.dims(x) or (0, 0))[-2] for x in inputs[:2]]
+    if any(isinstance(n, int) or is_invented(n) for n in lengths):
+        return False
+    queries, keys = (n.free_symbols for n in lengths if not isinstance(n, int))
+    return queries.isdisjoint(keys)
 
 
 # ---- q = ..., k = ..., v = ...

@@ -262,3 +262,22 @@ def test_what_a_fused_attention_takes_has_its_names(tmp_path: Path) -> None:
     source = (tmp_path / "net" / "model.py").read_text("utf-8")
     assert "cos = angles.cos().cos()" in source and "rotary=(cos, sin)" in source
     assert "scale=" not in source.partition("class Net")[2]
+
+
+@pytest.mark.parametrize(("keys", "word"), [("e", "cross_mask"), ("d", "mask")])
+def test_a_mask_of_an_encoders_states_is_a_cross_mask(
+    keys: str, word: str, tmp_path: Path
+) -> None:
+    text = f"""<ir_version: 10, opset_import: ["": 23]> net (int64[b,{keys}] seen,
+        float[b,2,d,4] q, float[b,2,{keys},4] k, float[b,2,{keys},4] v)
+        => (float[b,2,d,4] y)
+        <int64[2] axes = {{1, 2}}, float zero = {{0.0}}, float low = {{-65504.0}}> {{
+        kept = Cast <to = 9> (seen)
+        row = Unsqueeze (kept, axes)
+        bias = Where (row, zero, low)
+        negative = Neg (bias)
+        first = Attention (q, k, v, bias)
+        y = Attention (first, k, v, negative) }}"""
+    fairhand.compile(onnx.parser.parse_model(text), tmp_path / "net", verify=False)
+    source = (tmp_path / "net" / "model.py").read_text("utf-8")
+    assert f"attn_mask={word}." in source and f"attn_mask={word}2." in source

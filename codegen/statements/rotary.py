@@ -113,9 +113,23 @@ class Rotations:
             value = step.reads()[0]
             value.meta.setdefault("word", word)
             step = self.flow.makers.get(value)
+        halves = [value]
         if step is not None and word == "angles" and does(step, "Concat"):
-            for half in step.reads():
+            halves = step.reads()
+            for half in halves:
                 half.meta.setdefault("word", word)
+        step = self.flow.makers.get(self.seen(halves[0])[-1])
+        if step is not None and word == "angles" and does(step, "MatMul", "Mul"):
+            for views in map(self.seen, step.reads()):
+                for view in views if views[-1].is_initializer() else ():
+                    view.meta.setdefault("word", "inv_freq")
+
+    def seen(self, value: ir.Value) -> list[ir.Value]:
+        """A value, and what it is a view of, that one last."""
+        found = [value]
+        while (step := self.flow.makers.get(found[-1])) is not None and moves(step):
+            found.append(step.reads()[0])
+        return found
 
     def products(
         self, step: Assignment, label: str

@@ -249,8 +249,8 @@ def test_what_a_fused_attention_takes_has_its_names(tmp_path: Path) -> None:
         net (float[b,s,8] a, float[b,s,8] b, float[b,s,8] c, float[b,2,p,4] past_key,
             float[b,2,p,4] past_value, int32[b] last, float[64,1] steps)
         => (float[b,s,8] y, float[b,2,t,4] present_key, float[b,2,t,4] present_value)
-        <int32 total = {5}, float slope = {2.0}> {
-        turned = Mul (steps, slope)
+        <int32 total = {5}, float[2] val_3 = {1.0, 0.1}> {
+        turned = Mul (steps, val_3)
         c1 = Cos (turned)
         c2 = Cos (c1)
         s1 = Sin (turned)
@@ -260,6 +260,7 @@ def test_what_a_fused_attention_takes_has_its_names(tmp_path: Path) -> None:
             (a, b, c, past_key, past_value, last, total, c2, s2) }"""
     fairhand.compile(onnx.parser.parse_model(text), tmp_path / "net", verify=False)
     source = (tmp_path / "net" / "model.py").read_text("utf-8")
+    assert "angles = steps * self.inv_freq" in source
     assert "cos = angles.cos().cos()" in source and "rotary=(cos, sin)" in source
     assert "scale=" not in source.partition("class Net")[2]
 

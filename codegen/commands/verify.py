@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from ...analysis.errors import FairhandError, VerificationError
-from ...rewrites.certificate.rule_file import read_rules
+from ...rewrites.certificate.rule_file import RuleFile, read_rules
 from ...rewrites.simplify import simplify
 from ..compare.status import missing_files, model_of
 from ..emit.kept_edits import MODEL, STORED, edited_files, edited_places
 from ..emit.package_files import WEIGHTS, of_package, read_report
 from ..engines.choose import takes_images
+from ..export.onnx_file import export
 from ..load.read_model import Loaded, load
-from ..validate.reference import reference
+from ..validate.reference import Reference, reference
 from ..validate.verdict import (
     Results,
     Validation,
@@ -51,22 +54,24 @@ def verify_again(
         is_edited = MODEL in edited_files(package)
         validation = _validation(package, loaded, rules, is_edited)
     images = validation is not None and validation.reference.images
-    results = _results(package, loaded, images) if by_results else None
+    results = _results(package, loaded, images)
     drawn = range(seeds) if seeds else None
     with _laid_to_edits(package):
-        then = validation, results
+        then = validation, results if by_results else None
         found = parity.verify(package, loaded, inputs, drawn, then=then)
-        if results is not None:
+        if results is not None and by_results:
             results.refuse_others()
         if validation is not None:
-            _refuse_others(package, validation, found, results is not None)
+            if results is not None:
+                _settle(package, validation, results)
+            _refuse_others(package, validation, found, None if by_results else results)
     lines = []
     for case in found.cases:
         worst = max((e for _, e in case.errors), default=0.0)
         lines.append(f"{case.inputs}: relative error {worst:.3g}")
     lines += [f"skipped, ONNX Runtime refuses {text}" for text in found.skipped]
     lines.append(emission_line(None if validation is None else validation.found))
-    lines += [] if results is None else [results.line]
+    lines += [results.line] if results is not None and results.agree else []
     if MODEL in edited_files(package):
         lines.append("in evaluation mode: what runs in training alone isn't compared")
     return [*lines, f"worst relative error {found.worst:.3g}: verified"]
@@ -96,31 +101,59 @@ def _results(package: Path, loaded: Loaded, images: bool) -> Results | None:
     return Results(package, _text_as_written(package), feeds, images)
 
 
+def _settle(package: Path, validation: Validation, results: Results) -> None:
+    """Of an edited model.py that makes other calls than the graph: what results say of
+    it and, where they agree, whether model.py as written is both the graph and what
+    proven laws make of what PyTorch exports of it as it is now. If so, that is what
+    `validation` has found: for the sizes at which it was written, as the edit, which
+    was followed with symbols for them, decides by no more of them."""
+    if not validation.found["validated"] and not results.found:
+        parity.run_package(package, [], then=[results])
+    where = validation.found.get("differs", {}).get("where")
+    if where is None or not results.agree or WEIGHTS in edited_files(package):
+        return
+    right, text = validation.reference, _text_as_written(package)
+    try:
+        with TemporaryDirectory() as folder:
+            export(package, None, path := Path(folder) / "edited.onnx")
+            now = _reference(load(path), read_report(package).get("certificate", {}))
+        both = [Validation(package, each, written=text) for each in (right, now)]
+        parity.run_package(package, [], then=both)
+    except FairhandError:
+        return  # it can't be exported, or not spelled again
+    before, after = (each.found for each in both)
+    if not before["validated"] or not after["validated"] or now.inputs != right.inputs:
+        return
+    known = {*before["where"], *before["takes"]}
+    if known.issuperset(where) and not is_of_fewer_sizes(after, before):
+        validation.found = {**before, "by_laws": True}
+
+
 def _refuse_others(
     package: Path,
     validation: Validation,
     found: parity.Verification | None = None,
-    by_results: bool = False,
+    results: Results | None = None,
 ) -> None:
     """Raise VerificationError where model.py makes other calls than the graph, or, as
-    edited, can't be followed any more, or is it at fewer sizes. `found` agrees, and is
-    enough `by_results`."""
+    edited, can't be followed any more, or is it at fewer sizes. That `found` agrees is
+    enough without `results`, which were compared else."""
     before = read_report(package).get("emission") or {}
     now, was_shown = validation.found, before.get("validated")
     if MODEL not in edited_files(package):
         if found is None or "differs" not in before:
             validation.refuse_other_calls()
         return
-    if not by_results and ("differs" in now or (was_shown and not now["validated"])):
-        what = difference(now["differs"]) if "differs" in now else now["reason"]
-        if found is None:
-            raise VerificationError(
-                f"model.py makes other calls than the graph: {what}"
-            )
-        runs = f"{len(found.cases)} inputs within {found.worst:.2g}"
+    if results and ("differs" in now or (was_shown and not now["validated"])):
+        what = "it can't be followed: " + now.get("reason", "")
+        if "differs" in now:
+            what = f"it makes other calls than the graph: {difference(now['differs'])}"
+        if not results.agree:
+            raise VerificationError(f"model.py {results.others}; {what}")
         raise VerificationError(
-            f"results agree on {runs}; calls aren't the graph's: {what}",
-            hint="--by-results tries more inputs, and takes their word for it",
+            f"not decided of model.py: {what}",
+            hint=f"results agree on {results.found['inputs']} inputs: it may be another"
+            " spelling of the same, and --by-results takes their word for it",
         )
     if now["validated"] and was_shown and is_of_fewer_sizes(now, before):
         since = f"; {now['since']}" if "since" in now else ""
@@ -167,7 +200,9 @@ def verify_all_inputs(
     results = _results(package, loaded, validation.reference.images)
     with _laid_to_edits(package):
         parity.run_package(package, [], then=(validation, results))
-        _refuse_others(package, validation)
+        if results is not None:
+            _settle(package, validation, results)
+        _refuse_others(package, validation, None, results)
         if results is not None:
             results.refuse_others()
     others = [name for name in edited_files(package) if name not in (MODEL, WEIGHTS)]
@@ -200,11 +235,19 @@ def _validation(
             f"{package} was compiled with the laws of {certificate['rules']}",
             hint="give them: --rules FILE",
         )
-    level, graph = certificate.get("level", 1), loaded.model.clone()
     own = read_rules(rules) if rules is not None else None
+    table = _reference(loaded, certificate, own)
+    written = _text_as_written(package) if MODEL in edited_files(package) else ""
+    return Validation(package, table, ends, written)
+
+
+def _reference(
+    loaded: Loaded, certificate: Mapping[str, Any], own: RuleFile | None = None
+) -> Reference:
+    """What a model stands for, rewritten as a package's certificate says."""
+    level, graph = certificate.get("level", 1), loaded.model.clone()
     exactness = certificate.get("exactness", "real")
     shapes = simplify(graph, exactness, own, level=level).shapes
     table = reference(graph, shapes, telling_sizes(loaded.model), level == 0)
-    written = _text_as_written(package) if MODEL in edited_files(package) else ""
     table.images = takes_images(graph, shapes)
-    return Validation(package, table, ends, written)
+    return table

@@ -81,7 +81,7 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
     "least" or more, with the conditions "where" that held of them, or the tries,
     "since" symbols didn't do, or the only ones that the conditions leave.
     Else it has the "reason" why nothing could be compared, or "differs", which says
-    where the sides part first.
+    where the sides part first, and "where" as above if symbols did for both.
     With "ends" sizes of one and of none are compared too, where `written`, if model.py
     was edited, is its text before that.
     """
@@ -92,12 +92,13 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
         return {"validated": False, "differs": part}
     tries = request["reference"]["tries"]
     found: dict[str, Any] = {}
-    since = ""
+    since, parts = "", dict[str, Any]()
     for sizes in (tries[-1], *tries[:2]):  # say what is done where symbols don't
         try:
             made = _attempt(request, sizes, symbolic=True)
         except Exception as error:  # what symbols can't tell, numbers may
             since = since or _reason(error)
+            parts = parts or getattr(error, "found", parts)
             if type(error).__name__ in _OF_DATA:
                 break
             continue
@@ -120,7 +121,7 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
         except Fails as error:  # these may be sizes that the network isn't for
             since = _reason(error)
         except Differs as error:
-            return {"validated": False, "differs": error.found}
+            return {"validated": False, "differs": {**parts, **error.found}}
         except Exception as error:
             return {"validated": False, "reason": _reason(error)}
     if not ran:
@@ -207,7 +208,8 @@ def _attempt(
             waiting.insert(0, choices)
             continue
         if ours.outputs != right.outputs:
-            raise Differs(both.difference(right, ours))
+            said = {"where": _stated(both.conditions())} if symbolic else {}
+            raise Differs({**both.difference(right, ours), **said})
         # Ways that model.py alone may take are followed too: the graph does the same.
         asked = {**asked, **both.recorder.chosen}
         if not ways:

@@ -110,6 +110,7 @@ def agree(request: Mapping[str, Any]) -> dict[str, Any]:
         return {"differs": "all of these", "why": f"{changed} changes in a call"}
     if line := missed(source.read_bytes(), request["text"], ran):
         return {
+            "does": "may compute",
             "differs": "what isn't tried here",
             "why": f"nothing led to line {line}",
         }

@@ -24,14 +24,16 @@ class Validation:
     the sizes of the first of what it was fed, too, which the model is known to take.
 
     `found` is the answer of compare.py then. With `ends` sizes of one and of none are
-    compared too; `written` is model.py before it was edited, if it was.
+    compared too; `written` is model.py before it was edited, if it was, and without
+    `ends` what is compared in its place.
     """
 
     def __init__(
         self, package: Path, reference: Reference, ends: bool = False, written: str = ""
     ) -> None:
         self._package, self.reference = str(package), reference
-        self._ends = {"ends": True, "written": written} if ends else {}
+        at_ends = {"ends": True, "written": written}
+        self._ends = at_ends if ends else {"text": written}
         self.found: dict[str, Any] = {"validated": False, "reason": "it was not run"}
 
     def __call__(self, running: Apart, feeds: Sequence[Mapping[str, Any]]) -> None:
@@ -72,14 +74,23 @@ class Results:
         except RunFailed as error:
             self.found = {"differs": "what was tried", "why": str(error)}
 
+    @property
+    def agree(self) -> bool:
+        """Whether results were compared, and none is another."""
+        return bool(self.found.get("inputs")) and "differs" not in self.found
+
+    @property
+    def others(self) -> str:
+        """What model.py does where results are others, or may be."""
+        why = message_line(self.found.get("why", "it was not run"), 300)
+        where = message_line(self.found.get("differs", "all inputs"), 100)
+        does = self.found.get("does", "computes")
+        return f"{does} something else than as written, on {where}: {why}"
+
     def refuse_others(self) -> None:
         """Raise VerificationError where results are others, or may be."""
         if "differs" in self.found:
-            why = message_line(self.found["why"], 300)
-            where = message_line(self.found["differs"], 100)
-            raise VerificationError(
-                f"model.py computes something else than as written, on {where}: {why}"
-            )
+            raise VerificationError(f"model.py {self.others}")
 
     @property
     def line(self) -> str:
@@ -128,6 +139,7 @@ def emission_line(found: Mapping[str, Any] | None) -> str:
         sizes = "; ".join(dict.fromkeys(tries))
     where = f" where {', '.join(found['where'])}" if found["where"] else ""
     calls = f"{found['calls']} calls, those of the graph"
+    calls += ", up to rounding and proven laws" * found.get("by_laws", 0)
     other = " (with the weights it was first written with)" * found.get("recalled", 0)
     text = f"validated for all inputs of {sizes}{where}: {calls}{other}"
     return one_line(text, 300)

@@ -148,6 +148,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 
+def shown(text: str) -> str:
+    """An untrusted name for a terminal: as it is, but in one line, and cut."""
+    return printable(text.replace("\n", "?"))[:255]
+
+
 def message_line(text: str, limit: int) -> str:
     """Untrusted text for a message, never for source: printable ASCII, one line."""
     clean = "".join(c if " " <= c <= "~" else "?" for c in text)

@@ -15,7 +15,7 @@ from ...analysis.errors import FairhandError
 from ...analysis.fusion.dnnfusion import FusionPlan, dnnfusion, unfused
 from ...analysis.fusion.tvm_baseline import tvm
 from ...analysis.graph.shape_facts import ShapeFacts
-from ...analysis.literals import message_line
+from ...analysis.literals import printable, shown
 from ...analysis.schedule.lanes import LanePlan, batch_makespans, costs_of, plan_lanes
 from ..lanes.plan_json import Plans
 from ..profile.op_timings import measured_profile, pair_timer
@@ -71,10 +71,12 @@ def show_plans(plans: Plans, out: Console) -> None:
     """Tables and sums of the plans."""
 
     def say(text: str) -> None:
-        out.print(message_line(text, len(text)), soft_wrap=True)
+        out.print(printable(text), soft_wrap=True)
 
     if plans.flow.assumed:
-        sizes = (f"{name} = {n}" for name, n in sorted(plans.flow.assumed.items()))
+        sizes = (
+            f"{shown(name)} = {n}" for name, n in sorted(plans.flow.assumed.items())
+        )
         say(f"dynamic sizes are taken for {', '.join(sizes)}")
     if plans.fusion is not None:
         for line in _aligned(_edges(plans.flow, plans.fusion)):

@@ -48,7 +48,7 @@ def test_baselines(capfd: Capture, method: str, groups: int) -> None:
 def test_lanes_are_declined_where_they_gain_nothing(capfd: Capture) -> None:
     text = inspect(capfd, CNN, "--lanes", "2")
     assert "less than 1.05: one lane is kept" in text
-    assert "0 hand-offs, 0.00 MB" in text
+    assert text.splitlines()[-1].startswith("0 hand-offs, 0.00 MB")
 
 
 def test_plans_as_data(capfd: Capture) -> None:

@@ -16,7 +16,7 @@ from ...analysis.errors import FairhandError
 from ...analysis.lazy import lazy
 from ..emit.package_files import is_package, read_report
 from ..validate.network import filled, leaves
-from ..verify.input_sizes import complete, dynamic_sizes
+from ..verify.input_sizes import complete, dynamic_sizes, size_kinds
 
 if TYPE_CHECKING:
     import torch
@@ -99,6 +99,10 @@ def interface_of(
                 str(source),
                 'a line of it: "image": ("float32", ("batch", 3))',
             )
+        for name, (kind, _) in rows.items():
+            if not hasattr(torch, kind):
+                what = f"{where[:-1].lower()} {name} is {kind}"
+                raise FairhandError(what, hint="only tensors of numbers are exported")
     for name, (_, dims) in table.items():
         if dims is None:
             raise FairhandError(
@@ -185,11 +189,6 @@ def _examples(
     for all, as a mask over a cache and what is new. None is one of the others or a sum
     of two, where it may be more: what is equal by chance would have to be in the file.
     """
-    for name, (dtype, _) in table.items():
-        if not hasattr(torch, dtype):
-            raise FairhandError(
-                f"input {name} is {dtype}", hint="only tensors of numbers are exported"
-            )
     values = [ir.Value(name=n, shape=ir.Shape(d)) for n, (_, d) in table.items()]
     model = ir.Model(ir.Graph(values, [], nodes=[]), ir_version=10)
 
@@ -203,8 +202,7 @@ def _examples(
             for name, (dtype, dims) in table.items()
         }
 
-    plain = dynamic_sizes(model)
-    names = sorted(name for name in plain[0] if name.isidentifier() or "#" in name)
+    plain, names = dynamic_sizes(model), sorted(size_kinds(model))
     tried = (complete(model, sizes) for sizes in (*report.get("sizes", ()), *plain))
     every = [{name: sizes[name] for name in names} for sizes in tried]
     tries = sorted(every, key=_telling, reverse=True)

@@ -42,7 +42,7 @@ def dynamic_sizes(model: ir.Model) -> list[dict[str, int]]:
     dimensions count the same thing: they differ in it, and in no other.
     """
     unknowns, model = _unknowns(model), inlined(model)
-    kinds = _kinds(model)
+    kinds = size_kinds(model)
     if not kinds:
         return [{}]
     limits = length_limits(model.graph)
@@ -69,7 +69,7 @@ def telling_sizes(model: ir.Model) -> list[dict[tuple[str, int], int]]:
     Keys are inputs' names and axes; one empty dict if no size is open.
     """
     unknowns, plain = _unknowns(model), inlined(model)
-    keys = list(_kinds(plain))
+    keys = list(size_kinds(plain))
     if not keys:
         return [{}]
     limits = length_limits(plain.graph)
@@ -97,7 +97,7 @@ def decoding_sizes(model: ir.Model) -> list[dict[str, int]]:
     None for a model that has no dimension that counts what is cached.
     """
     unknowns, model = _unknowns(model), inlined(model)
-    kinds = _kinds(model)
+    kinds = size_kinds(model)
     if "past" not in kinds.values():
         return []
     found = []
@@ -161,7 +161,7 @@ def dynamic_dims(value: ir.Value) -> Iterator[tuple[int, str]]:
             yield axis, f"{value.name}#{axis}"
 
 
-def _kinds(model: ir.Model) -> dict[str, str]:
+def size_kinds(model: ir.Model) -> dict[str, str]:
     """Key of each independent dynamic dimension -> what it counts."""
     named = {
         key
@@ -213,7 +213,7 @@ def _with_expressions(model: ir.Model, sizes: dict[str, int]) -> dict[str, int]:
 def complete(model: ir.Model, sizes: Mapping[str, int]) -> dict[str, int]:
     """`sizes`, and the sizes of the first try for the dimensions that it leaves out."""
     first = dynamic_sizes(model)[0]
-    independent = {key: sizes.get(key, first[key]) for key in _kinds(model)}
+    independent = {key: sizes.get(key, first[key]) for key in size_kinds(model)}
     return _with_expressions(model, independent) | dict(sizes)
 
 

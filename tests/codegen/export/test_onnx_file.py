@@ -15,6 +15,7 @@ import pytest
 import torch
 from support.emitted import EXAMPLES, contents
 from support.goldens import MODELS
+from support.handmade import floats, model
 from torch import Tensor, nn
 
 import fairhand
@@ -249,6 +250,10 @@ HEAD = "self.head = nn.Linear(32, 10)"
     "changes, message",
     [
         ([(HEAD, "self.head = nn.Linear(32, 4)")], "safetensors has to hold what"),
+        (
+            [('"logits": ("float32"', '"logits": ("seq(map(int64,tensor(float)))"')],
+            "output logits is seq(map(int64,tensor(float)))\n  hint: only tensors of",
+        ),
         (
             [
                 (HEAD, HEAD + "; self.offset = torch.tensor([0.5])"),
@@ -689,6 +694,15 @@ def test_sizes_that_are_bound_to_each_other(tmp_path: Path) -> None:
     feed = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
     for result in session.run(None, feed):
         assert result.shape == (3, 7, 4)
+
+
+def test_a_size_whose_name_is_no_word_stays_open(tmp_path: Path) -> None:
+    path = tmp_path / "named.onnx"
+    onnx.save(model(inputs=(floats("x", "batch, of rows", 64),)), path)
+    fairhand.compile(path, tmp_path / "net", verify=False)
+    made = fairhand.export(tmp_path / "net", None, tmp_path / "new.onnx")
+    (given,) = onnxruntime.InferenceSession(made.path).get_inputs()
+    assert given.shape == ["batch, of rows", 64]
 
 
 def test_looking_for_sizes_leaves_running_statistics_alone(

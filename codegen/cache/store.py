@@ -58,8 +58,7 @@ def key_of(loaded: Loaded, request: CompileRequest) -> str | None:
     options = request.key()
     if options is None:
         return None
-    file = loaded.path.name if loaded.path is not None else ""
-    model = [loaded.outline, loaded.name, file, list(loaded.external_data)]
+    model = [loaded.outline, loaded.name, loaded.file, list(loaded.external_data)]
     parts = [model, options, _tool(), _machine(request.measures)]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 

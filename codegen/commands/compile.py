@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...analysis.literals import one_line
+from ...analysis.literals import one_line, shown
 from ..pipeline import Package
 from ..validate.verdict import emission_line
 from ..verify.parity import summary
@@ -22,7 +22,7 @@ def summary_rows(package: Package) -> list[tuple[str, str]]:
     unproved = certificate.get("unproved", ())
     lines = (package.path / "model.py").read_text(encoding="utf-8").count("\n")
     size = report["weights_bytes"] / 1e6
-    file = f"{source['file']}, opset {source['opset']}, {source['nodes']} nodes"
+    file = f"{shown(source['file'])}, opset {source['opset']}, {source['nodes']} nodes"
     return [
         ("package", str(package.path)),
         ("source", file),
@@ -65,8 +65,8 @@ def _lost(certificate: dict[str, Any]) -> str:
 
 
 def _frozen(names: list[str]) -> str:
-    shown = ", ".join(map(one_line, names[:3])) + (" ..." if len(names) > 3 else "")
-    return f"{len(names)} inputs that have one are constants here: {shown}"
+    some = ", ".join(map(one_line, names[:3])) + (" ..." if len(names) > 3 else "")
+    return f"{len(names)} inputs that have one are constants here: {some}"
 
 
 def exported_rows(made: Exported) -> list[tuple[str, str]]:

@@ -79,7 +79,7 @@ def _facts(
     layers = Counter(s.form.layer for s in steps if s.form is not None)
     values = {"inputs": model.graph.inputs, "outputs": model.graph.outputs}
     found: dict[str, Any] = {
-        "file": loaded.path.name if loaded.path is not None else loaded.name,
+        "file": loaded.file,
         "opset": loaded.opset,
         "nodes": loaded.node_count,
         "rewritten": model.graph.num_nodes(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...analysis.literals import one_line
+from ...analysis.literals import one_line, shown
 from ..compare.status import ABSENT, OTHER, PackageStatus
 
 _NOTES = {OTHER: " (another one now)", ABSENT: " (not here)"}
@@ -16,6 +16,6 @@ def status_line(one: PackageStatus) -> str:
     parity = parity if one.error is None else f"parity {one.error:.3g}"
     if not one.generator:
         return f"{one.package}: {', '.join(files)}: nothing is known of it"
-    model = f"{one_line(one.model)}{_NOTES.get(one.model_is, '')} {one.sha256[:12]}"
+    model = f"{shown(one.model)}{_NOTES.get(one.model_is, '')} {one.sha256[:12]}"
     by = f"opset {one.opset}, {one_line(one.generator)} -O{one.level}"
     return f"{one.package}: {model}, {by}; {', '.join(files) or 'as written'}; {parity}"

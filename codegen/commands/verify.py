@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ...analysis.errors import FairhandError, VerificationError
+from ...analysis.literals import shown
 from ...rewrites.certificate.rule_file import RuleFile, read_rules
 from ...rewrites.simplify import simplify
 from ..compare.status import missing_files, model_of
@@ -215,7 +216,7 @@ def _loaded(package: Path, model: Path | None) -> Loaded:
     model = model or model_of(package, source)
     if model is None:
         raise FairhandError(
-            f"{source['file']} isn't near {package}",
+            f"{shown(source['file'])} isn't near {package}",
             hint="give the model as well: fairhand verify PACKAGE MODEL",
         )
     if missing := missing_files(package):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...analysis.errors import FairhandError
-from ...analysis.literals import one_line
+from ...analysis.literals import shown
 from ..load.given_shapes import with_shapes
 from ..load.read_model import Loaded
 from .shared_runtime import shared_files
@@ -105,7 +105,7 @@ def of_package(folder: Path, loaded: Loaded) -> Loaded:
     if source["sha256"] != loaded.sha256:
         raise FairhandError(
             f"{folder} was not generated from {loaded.path or loaded.name}, "
-            f"but from another {one_line(str(source.get('file')))}",
+            f"but from another {shown(source['file'])}",
             hint="give that file, or compile this one",
         )
     return with_shapes(loaded, source.get("shapes", {}))

@@ -24,6 +24,7 @@ from ...analysis.errors import FairhandError, LoadError
 from ...analysis.graph.map_types import is_map, set_map_type
 from ...analysis.graph.weight_access import FileTensor, is_data
 from ...analysis.graph.weightless import CUT_PREFIX, quiet, skeleton
+from ...analysis.literals import one_line
 from .partial_parse import SMALLEST_CUT, skim
 from .placement import Placed, take_placement
 from .tensor_storage import Cut, Payloads, map_file
@@ -73,6 +74,11 @@ class Loaded:
     outline: str = ""
     placed: Mapping[str, Placed] = field(default_factory=dict)
     shapes: Mapping[str, Sequence[int | str | None]] = field(default_factory=dict)
+
+    @property
+    def file(self) -> str:
+        """The file's name as it is; of a model in memory its own, as a line."""
+        return self.path.name if self.path is not None else one_line(self.name)
 
     @cached_property
     def sha256(self) -> str:

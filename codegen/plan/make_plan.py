@@ -64,9 +64,8 @@ class CompiledModel:
 
 def source_plan(loaded: Loaded) -> SourcePlan:
     """What model.py says of the file that it was made from."""
-    file = loaded.path.name if loaded.path is not None else loaded.name
     return SourcePlan(
-        file=one_line(file),
+        file=one_line(loaded.file),
         opset=loaded.opset,
         nodes=loaded.node_count,
         sha256=loaded.sha256,

@@ -79,7 +79,7 @@ def _facts(
     return {
         "generator": f"fairhand {__version__}",
         "source": {
-            "file": plan.source.file,
+            "file": loaded.file,  # by which it is looked for
             "sha256": loaded.sha256,
             "external_data": list(loaded.external_data),
             "opset": loaded.opset,

@@ -155,6 +155,18 @@ def test_names_are_printed_as_they_are(tmp_path: Path, capfd: Capture) -> None:
     assert f"  input  {name} float [{name[:21]}" in printed
 
 
+def test_a_model_is_found_by_its_name_whatever_it_is(
+    tmp_path: Path, capfd: Capture
+) -> None:
+    file = tmp_path / f"it's naïve, {'and long ' * 10}.onnx"
+    file.write_bytes(CNN.read_bytes())
+    assert run("compile", file, "-o", tmp_path / "net", "--no-verify") == 0
+    assert f"source    {file.name}, opset 20" in capfd.readouterr().out
+    assert run("status", tmp_path) == 0
+    assert f"net: {file.name} a9698ef757db, " in capfd.readouterr().out
+    assert (tmp_path / "net" / "model.py").read_text().isascii()
+
+
 def test_no_name_holds_codes_that_a_terminal_obeys(
     tmp_path: Path, capfd: Capture
 ) -> None:

@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         err.print(Text.assemble(("error:", "red"), f" {text}"), soft_wrap=True)
         return 1
     except KeyboardInterrupt:
-        err.print("interrupted; nothing was written")
+        err.print("interrupted; a package is there whole, or as it was")
         return 1
 
 
@@ -184,7 +184,9 @@ def _add_ways(sub: argparse.ArgumentParser) -> None:
     """What is to run, and to be seen in the text, in another way than plainly."""
     sub.add_argument(
         "--lanes",
-        type=lambda text: text if text == "auto" else _positive(text),
+        type=lambda text: (
+            text if text == "auto" else _positive(text, "neither auto nor")
+        ),
         metavar="N|auto",
         help="let up to N parts of the network run side by side, if that is predicted"
         " to be worth it; auto: as many as this machine's cores allow",
@@ -404,9 +406,9 @@ def _add_plans(sub: argparse.ArgumentParser) -> None:
     )
 
 
-def _positive(text: str) -> int:
+def _positive(text: str, isnt: str = "not") -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is {isnt} a whole number above 0")
     return int(text)
 
 
@@ -507,7 +509,8 @@ def _status(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _say_json({"packages": [one.as_dict() for one in packages]})
     else:
-        _say(*map(_module(".commands.status").status_line, packages))
+        none = [f"{arguments.folder} has no packages in it"] * (not packages)
+        _say(*none, *map(_module(".commands.status").status_line, packages))
     return int(arguments.check and not all(one.is_as_written for one in packages))
 
 
@@ -522,7 +525,7 @@ def _mcp(arguments: argparse.Namespace) -> None:
 
 
 def _say_json(found: object) -> None:
-    print(json.dumps(found), file=out.file)
+    _say(json.dumps(found))
 
 
 def _inspect(arguments: argparse.Namespace) -> None:
@@ -530,12 +533,15 @@ def _inspect(arguments: argparse.Namespace) -> None:
     if a.parallel is not None:
         given = a.model, a.parallel, a.devices, a.memory, a.annotate, page
         text, data = _module(".pipeline").parallel_plans(*given)
-        print(json.dumps(data) if a.json else printable(text), file=out.file)
+        _say(json.dumps(data) if a.json else text)
         return
+    if a.annotate is not None or a.memory is not None or a.devices != "cpu":
+        what = "--annotate, --memory and --devices need --parallel"
+        raise FairhandError(what, hint="add it, or leave them out")
     fusion = a.fusion or ("dnnfusion" if page else None)
     asked = fusion, a.lanes or (2 if page else None), a.batch, a.device, a.profile
     wanted = _module(".commands.inspect_plans").Wanted(*asked)
-    if not wanted.any and a.profile:
+    if not wanted.any and (a.profile or a.batch > 1 or a.device != "cpu"):
         raise FairhandError("there is no plan to show", hint="add --fusion or --lanes")
     inspect_model = _module(".commands.inspect").inspect_model
     inspect_model(a.model, out, a.explain, wanted, a.json, page)

@@ -53,13 +53,13 @@ def inspect_model(
             write_page(page, one_line(path.name), loaded.model.graph, plans)
             out.print(f"{page} shows the plans", soft_wrap=True)
         elif as_json:
-            print(json.dumps(plan_data(plans)), file=out.file)
+            out.print(json.dumps(plan_data(plans)), soft_wrap=True)
         else:
             show_plans(plans, out)
         return
     found, refused = _facts(loaded, model, shapes)
     if as_json:
-        print(json.dumps(found), file=out.file)
+        out.print(json.dumps(found), soft_wrap=True)
     else:
         _show(found, out)
     if refused is not None:

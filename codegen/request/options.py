@@ -78,7 +78,10 @@ class CompileRequest:
     memory: float | None = None  # bytes of a device
 
     def __post_init__(self) -> None:
-        """Raises FairhandError where there is nothing to measure."""
+        """Raises FairhandError where there is nothing to measure, or to divide."""
+        if not self.parallel and (self.memory is not None or self.devices != "cpu"):
+            what = "--memory and --devices need --parallel"
+            raise FairhandError(what, hint="add it, or leave them out")
         lanes, target = self.options.lanes, self.options.target
         if self.options.profile and lanes is None and target != "triton":
             raise FairhandError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -160,11 +161,22 @@ def test_a_model_is_found_by_its_name_whatever_it_is(
 ) -> None:
     file = tmp_path / f"it's naïve, {'and long ' * 10}.onnx"
     file.write_bytes(CNN.read_bytes())
+    assert run("status", tmp_path) == 0
+    assert capfd.readouterr().out == f"{tmp_path} has no packages in it\n"
     assert run("compile", file, "-o", tmp_path / "net", "--no-verify") == 0
     assert f"source    {file.name}, opset 20" in capfd.readouterr().out
     assert run("status", tmp_path) == 0
     assert f"net: {file.name} a9698ef757db, " in capfd.readouterr().out
     assert (tmp_path / "net" / "model.py").read_text().isascii()
+
+
+def test_a_pipe_that_is_closed_ends_a_command_quietly() -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    command = [sys.executable, "-m", "fairhand", "inspect", CNN, "--json"]
+    done = subprocess.run(command, stdout=writes, stderr=subprocess.PIPE)
+    os.close(writes)
+    assert (done.returncode, done.stderr) == (1, b"")
 
 
 def test_no_name_holds_codes_that_a_terminal_obeys(
@@ -214,9 +226,13 @@ def test_python_dash_m_is_the_command() -> None:
         (["decompile", "x.onnx"], "invalid choice: 'decompile'"),
         (["compile", "x.onnx", "--fast"], "unrecognized arguments: --fast"),
         (["verify"], "the following arguments are required: package"),
-        (["verify", "x", "y", "--seeds", "0"], "'0' is no whole number above 0"),
+        (["verify", "x", "y", "--seeds", "0"], "'0' is not a whole number above 0"),
         (["verify", "x", "--all-inputs", "--by-results"], "not allowed with argument"),
-        (["bench", "x", "y", "--rounds", "many"], "'many' is no whole number above 0"),
+        (["compile", "x", "--lanes", "0"], "'0' is neither auto nor a whole number"),
+        (
+            ["bench", "x", "y", "--rounds", "many"],
+            "'many' is not a whole number above 0",
+        ),
     ],
 )
 def test_wrong_usage(arguments: list[str], text: str, capfd: Capture) -> None:
@@ -241,6 +257,10 @@ def test_one_error_for_each_thing_that_goes_wrong(
         (*compiling, "--inputs", tmp_path / "other.npz"): "image",
         (*compiling, "--ops", tmp_path / "no.py"): "there is no file",
         (*compiling, "--debug", tmp_path / "file"): "File exists",
+        (*compiling, "--memory", "24G"): "need --parallel",
+        (*compiling, "--devices", "h100"): "need --parallel",
+        ("inspect", CNN, "--annotate", tmp_path / "new.onnx"): "need --parallel",
+        ("inspect", CNN, "--batch", "4"): "there is no plan to show",
         ("compile", CNN, "-o", tmp_path / "file" / "net"): "file",
         ("compile", CNN, "-o", tmp_path / "net.v2"): "choose a name without dots",
         ("compile", CNN, "-o", tmp_path): "is not a package that fairhand wrote",

@@ -119,6 +119,8 @@ def regions(node: ir.Node, around: Neighbourhoods) -> Iterator[Region]:
     and products alone are none, nor what reads constants but along rows.
     """
     facts, root = around.facts, node.outputs[0]
+    if root.dtype is None or not root.dtype.is_floating_point():
+        return
     waiting: dict[ir.Value, None] = {root: None}
     inside: list[tuple[ir.Node, Reading]] = []
     axes: frozenset[int] | None = None
@@ -160,8 +162,7 @@ def _fits(
     vector they are numbers for parts of a row, 1 where all of an axis has the same.
     """
     root, full, over = inside[0][0].outputs[0], facts.dims(base), axes or frozenset()
-    dtype = base.dtype
-    if full is None or dtype is not root.dtype or not dtype:
+    if full is None or base.dtype is not root.dtype:
         return False
     kept = tuple(1 if k in over else n for k, n in enumerate(full))
     dropped = tuple(n for k, n in enumerate(full) if k not in over)
@@ -188,8 +189,7 @@ def _fits(
             return False
         else:
             rows.add(y)
-    whole = facts.dims(root) in ((kept, dropped) if root in rows else (full,))
-    return whole and dtype.is_floating_point()
+    return facts.dims(root) in ((kept, dropped) if root in rows else (full,))
 
 
 def _is_part(sizes: Dims | None, full: Dims, over: frozenset[int]) -> bool:
@@ -320,7 +320,7 @@ def _of_matrix(node: ir.Node, dims: Sequence[Dims], facts: Facts) -> Reading | N
         return Reading((x,), {**given, "each": each})
     if sizes[1:] != sizes[:1] or (array := facts.array(matrix)) is None or each == 0:
         return None
-    if sizes[0] == 1 or array[0, 1] != array[1, 0] or array[0, 0] != array[1, 1]:
+    if len(array) < 2 or array[0, 1] != array[1, 0] or array[0, 0] != array[1, 1]:
         return None  # most matrices are told by that
     one, each = float(array[0, 0]), float(array[0, 1])
     if not (array == np.where(np.eye(len(array), dtype=bool), one, each)).all():

@@ -286,6 +286,15 @@ def test_a_sum_of_products_with_a_vector() -> None:
     assert operators(nodes, 2, 3, 3) == ["Einsum"]
 
 
+def test_a_product_over_an_axis_without_elements_is_read() -> None:
+    body = onnx.parser.parse_graph("g (float[n,0] x) => (float y) { y = MatMul(x, w) }")
+    body.initializer.append(numpy_helper.from_array(np.zeros((0, 0), np.float32), "w"))
+    model = helper.make_model(body, opset_imports=[helper.make_opsetid("", 18)])
+    found = load(model).model
+    simplify(found)
+    assert [node.op_type for node in found.graph] == ["MatMul"]
+
+
 def test_a_sum_takes_in_no_factor_that_is_needed_elsewhere() -> None:
     """The mean of (2 x)^2 over 4 elements is the sum of x^2, by chance."""
     nodes = """t = Mul(x, two)  q = Mul(t, t)  m = ReduceMean(q, last)  w = Add(m, eps)

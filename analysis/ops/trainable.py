@@ -75,7 +75,9 @@ class _Roles:
     def __init__(self, model: ir.Model) -> None:
         self._frozen = _frozen(model)
         weights = model.graph.initializers.values()
-        traced = model.producer_name == "pytorch" and not any(map(noted, weights))
+        notes = (key for n in all_nodes(model.graph) for key in n.metadata_props)
+        newer = any(map(noted, weights)) or any("pkg.torch.onnx" in k for k in notes)
+        traced = model.producer_name == "pytorch" and not newer
         self._words = {v for v in weights if traced and (v.name or "").isidentifier()}
         self._learned: dict[ir.Value, bool] = {}
         self._said: dict[tuple[ir.Value, int], bool | None] = {}

@@ -16,6 +16,8 @@ Types = Mapping[str, tuple[ir.DataType, tuple[int, ...]]]
 
 # Shape inference reads the elements of integers up to this many: shapes, axes, sizes.
 _READABLE = 1024
+_SIZES = (ir.DataType.INT64, ir.DataType.INT32)
+_LIMITS = (ir.DataType.FLOAT, ir.DataType.DOUBLE)  # of a Range, where it is of floats
 
 # What computing may take, beside what follows from the size of the constants.
 _SECONDS, _MEMORY = 20, 1 << 30
@@ -59,13 +61,14 @@ class Island:
         """The nodes as a model of their own, the constants being its inputs.
 
         Their shapes are those of `feeds`. Without feeds the model is for inference:
-        small integers are initializers, so that the shapes they stand for follow.
+        small integers, and numbers, are initializers: the shapes they stand for follow.
         """
         graph = onnx.GraphProto(name="constants")
         for value in self.inputs:
             tensor, name = constant(value), value.name or ""
-            integer = tensor.dtype in (ir.DataType.INT64, ir.DataType.INT32)
-            if feeds is None and integer and tensor.size <= _READABLE:
+            read = tensor.dtype in _SIZES and tensor.size <= _READABLE
+            read |= tensor.dtype in _LIMITS and not len(tensor.shape)
+            if feeds is None and read:
                 found = onnx.numpy_helper.from_array(tensor.numpy(), name)
                 graph.initializer.append(found)
                 continue

@@ -51,18 +51,19 @@ def store_known_sizes(
 
 
 def settle_types(model: ir.Model) -> int:
-    """Cast constants to a type where it is known, and not like another value.
+    """Cast constants to a type where it is known, and not like another value; also
+    what has that type. Values that are computed from them may now fold.
 
-    Values that are computed from them may now fold. Returns how many were.
+    Returns how many were.
     """
     found = 0
     for node in all_nodes(model.graph):
         if node.domain or node.op_type != "CastLike":
             continue
         number, like = node.inputs
-        if number is None or number.const_value is None:
+        if number is None or like is None or like.dtype is None:
             continue
-        if like is not None and like.dtype is not None:
+        if number.const_value is not None or number.dtype == like.dtype:
             node.op_type = "Cast"
             node.attributes.add(ir.AttrInt64("to", like.dtype.value))
             node.resize_inputs(1)

@@ -85,6 +85,15 @@ def test_chains_fold_to_their_end(tmp_path: Path) -> None:
     assert constant(model, "scale") == 256 * 257 / 2
 
 
+def test_a_range_of_floats_folds(tmp_path: Path) -> None:
+    """Torch's exporter spells linspace so."""
+    text = """g (float[3] x) => (float[3] y)
+    { first = Constant<value_float = 0.0>()  step = Constant<value_float = 1.0>()
+      end = Constant<value_float = 3.0>()  r = Range(first, end, step)
+      y = Mul(x, r) }"""
+    assert ops(same(parse(text), tmp_path, x=X[0])) == ["Mul"]
+
+
 def test_what_is_folded_is_counted_and_named() -> None:
     proto = parse(
         """g (float[2, 256] x) => (float[2, 256] y)

@@ -17,6 +17,7 @@ from fairhand.analysis.graph.parameters import (
     is_saved,
 )
 from fairhand.rewrites.normalise import normalise
+from fairhand.rewrites.simplify import simplify
 
 
 def test_a_buffer_of_the_exporter_is_no_parameter() -> None:
@@ -97,6 +98,19 @@ def test_what_an_operator_takes_for_a_layers_parameter_trains_without_a_path() -
     h = g("Gemm", "x", tied, g.param("visible", 4), transB=1)
     y = g("Gemm", g("Sigmoid", h), tied, g.param("hidden", 3))
     assert _trained(g, y) == {"weight", "visible", "hidden"}
+
+
+def test_a_number_between_the_newer_exporters_nodes_does_not_train() -> None:
+    """`const` is no word of TorchScript's, where nodes know the calls they come of."""
+    g = Traced(x=["batch", 3])
+    with g.module("act", "Softplus"):
+        one = g("CastLike", g.weight("const", value=np.float32(1)), "x")
+        y = g("CastLike", g("Log", g("Add", g("Exp", "x"), one)), "x")
+    proto = g.model(y=y)
+    proto.producer_name = "pytorch"
+    model = ir.from_proto(proto)
+    simplify(model)
+    assert [node.op_type for node in model.graph] == ["Softplus"]
 
 
 def test_a_letter_that_the_exporter_notes_is_a_parameters_name() -> None:

@@ -147,7 +147,7 @@ class Naming:
         )
         ended = [v for v in dying if v in self.names and v not in self.ints]
         if not alone:  # each of several goes on with one of its kind
-            others = [dims(other) for other in statement.targets if other is not target]
+            others = [dims(v) for v in statement.targets if v and v is not target]
             ended = [
                 v for v in ended if dims(v) == dims(target) or dims(v) not in others
             ]

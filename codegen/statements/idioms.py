@@ -415,7 +415,7 @@ def _note_masks(steps: list[Assignment], shapes: ShapeFacts) -> None:
 
 def _crosses(inputs: Sequence[ir.Value | None], shapes: ShapeFacts) -> bool:
     """Whether there are as many keys as sizes say that queries have no part in."""
-    lengths = [(shapes.dims(x) or (0, 0))[-2] for x in inputs[:2]]
+    lengths = [(shapes.dims(x) or (0, 0))[-2] for x in inputs[:2] if x]
     if any(isinstance(n, int) or is_invented(n) for n in lengths):
         return False
     queries, keys = (n.free_symbols for n in lengths if not isinstance(n, int))

@@ -101,7 +101,7 @@ def _repeated(
     value: ir.Value | None, root: ir.Node, facts: Facts
 ) -> tuple[ir.Value, tuple[ir.Node, ...]] | None:
     """What is copied [b, h, t, d] -> [b, h, g, t, d] -> [b, h g, t, d], and by what."""
-    row, x = [], value
+    row, x = list[ir.Node](), value
     while (node := producer_of(x, root, *MOVEMENTS)) is not None and len(row) < MOST:
         row.append(node)
         x = node.inputs[0]

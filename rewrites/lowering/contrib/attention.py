@@ -29,12 +29,11 @@ def multi_head_attention(site: AdapterSite) -> None:
     site.node.resize_outputs(min(3, len(site.node.outputs)))
     heads = _head_count(site)
     in_heads = (key := site.input(1)) is not None and site.rank(key) == 4
+    packed = 1 if in_heads else 3  # of query, key and value
     q, k, v = _operands(site)
     if site.input(3) is not None:
-        q, k, v = _biased(site, (q, k, v), 1 if in_heads else 3)
-    qkv = (_split_heads(site, q, heads, "query"), k, v)
-    if not in_heads:
-        qkv = _in_heads(site, (q, k, v), heads)
+        q, k, v = _biased(site, (q, k, v), packed)
+    qkv = _in_heads(site, (q, k, v), heads, packed)
     masks = [site.input(5)]
     if (mask := site.input(4)) is not None:
         total = _total(site, k, site.input(6), axis=-2 if in_heads else 1)
@@ -104,15 +103,16 @@ def last_size(site: AdapterSite, x: ir.Value) -> int:
     return known[0]
 
 
-def _in_heads(site: AdapterSite, qkv: Sequence[ir.Value], heads: int) -> list[ir.Value]:
-    names = ("query", "key", "value")
-    return [_split_heads(site, x, heads, n) for x, n in zip(qkv, names, strict=True)]
-
-
-def _split_heads(site: AdapterSite, x: ir.Value, heads: int, name: str) -> ir.Value:
-    shape = site.ints(f"{name}_heads", [0, 0, heads, -1])
-    split = site.before("Reshape", [x, shape], f"{name}_by_head")
-    return site.before("Transpose", [split], f"{name}_heads", perm=[0, 2, 1, 3])
+def _in_heads(
+    site: AdapterSite, qkv: Sequence[ir.Value], heads: int, count: int = 3
+) -> list[ir.Value]:
+    """The first `count` with an axis of heads, as the others have one."""
+    found = list(qkv)
+    for i, name in enumerate(("query", "key", "value")[:count]):
+        shape = site.ints(f"{name}_heads", [0, 0, heads, -1])
+        split = site.before("Reshape", [qkv[i], shape], f"{name}_by_head")
+        found[i] = site.before("Transpose", [split], f"{name}_heads", perm=[0, 2, 1, 3])
+    return found
 
 
 # ---- what both share

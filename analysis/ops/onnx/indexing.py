@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx_ir as ir
@@ -77,6 +77,37 @@ def _as_slice(numbers: Sequence[int], dim: Any) -> slice | None:
     return slice(None if whole else start, stop or None)
 
 
+class _Windows(NamedTuple):
+    """Places in rows, each a stretch that begins `step` behind the one before."""
+
+    start: int
+    rows: int
+    size: int
+    step: int
+
+    def of(self, x: Any, axis: int, rank: int, dim: Any) -> Any:
+        """`x.unfold`, of the part of `x` that these windows end with."""
+        stop = self.start + (self.rows - 1) * self.step + self.size
+        whole = None if stop + self.step > dim else stop
+        if self.start or whole is not None:
+            x = at_axis(x, axis, rank, slice(self.start or None, whole))
+        x = x.unfold(shown(axis, rank), self.size, self.step)
+        return x if axis == rank - 1 else x.movedim(-1, axis + 1)
+
+
+def _as_windows(n: NodeView, numbers: list[int] | None) -> _Windows | None:
+    """What a constant table of places says, as exporters write out an unfold."""
+    if not numbers or n.rank(1) != 2 or n.dtype(0) == ir.DataType.STRING:
+        return None
+    table = np.array(numbers).reshape(n.shapes.dims(n.value(1)))
+    start, (rows, size) = int(table[0, 0]), table.shape
+    step = int(table[1, 0]) - start if rows > 1 else 0
+    begins = start + step * np.arange(rows)[:, None]
+    if start < 0 or step < 1 or size < 2 or (table != begins + np.arange(size)).any():
+        return None
+    return _Windows(start, rows, size, step)
+
+
 def _counts_from_end(indices: ir.Value) -> bool:
     """Whether indices are computed so that they can be negative, or are in part."""
     node = indices.producer()
@@ -141,6 +172,9 @@ def _gather(t: Any, n: NodeView, x: Any, indices: Any) -> Any:
     numbers = flat_ints(n.ints(1)) if n.ints(1) and n.rank(1) > 1 else None
     run = _as_slice(numbers, dim) if numbers else None
     rank = None if dims is None else len(dims)
+    windows = _as_windows(n, numbers) if run is None and isinstance(dim, int) else None
+    if windows is not None and rank is not None:
+        return windows.of(x, axis, rank, dim)
     if run is None:
         return at_axis(x, axis, rank, _index(n, dim, indices))
     # Consecutive indices in several axes: the same elements in another shape.

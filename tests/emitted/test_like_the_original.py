@@ -637,18 +637,37 @@ def test_what_two_towers_share_has_a_name_in_each(tmp_path: Path) -> None:
     assert module.towers[1]["0"] is module.towers[0]["0"]
 
 
+def _noted(g: Graph, y: str, folder: Path, level: int, **kinds: str) -> nn.Module:
+    """The network of a file in which torch's exporter says what constants are."""
+    proto = g.model(y=y)
+    for name, kind in kinds.items():
+        info = proto.graph.value_info.add(name=name)
+        info.type.tensor_type.elem_type = 1
+        key = "pkg.torch.export.graph_signature.InputSpec.kind"
+        info.metadata_props.add(key=key, value=kind)
+    fairhand.compile(proto, folder / "net", level=level)
+    return imported(folder / "net").load()
+
+
 @pytest.mark.parametrize("level", [0, 1])
 def test_a_number_that_torch_calls_a_parameter(level: int, tmp_path: Path) -> None:
     g = Graph(x=["batch", 4])
     temperature = g.weight("temperature", value=np.float32(0.7))
-    proto = g.model(y=g("Div", g.linear("x", "fc", 4, 4), temperature))
-    info = proto.graph.value_info.add(name=temperature)
-    info.type.tensor_type.elem_type = 1
-    kind = "pkg.torch.export.graph_signature.InputSpec.kind"
-    info.metadata_props.add(key=kind, value="PARAMETER")
-    fairhand.compile(proto, tmp_path / "net", level=level)
-    network = imported(tmp_path / "net").load()
+    y = g("Div", g.linear("x", "fc", 4, 4), temperature)
+    network = _noted(g, y, tmp_path, level, temperature="PARAMETER")
     assert "temperature" in dict(network.named_parameters())
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_buffer_that_is_added_to_a_product_is_no_bias(
+    level: int, tmp_path: Path
+) -> None:
+    g = Graph(x=["batch", 3, 4])
+    product = g("MatMul", "x", g.weight("head.weight", 4, 5))
+    y = g("Add", product, g.weight("final_bias", 1, 5))
+    network = _noted(g, y, tmp_path, level, final_bias="BUFFER")
+    assert [name for name, _ in network.named_buffers()] == ["final_bias"]
+    assert [name for name, _ in network.named_parameters()] == ["head.weight"]
 
 
 def test_zeros_of_sizes_of_the_input_are_traced(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from ...graph.parameters import noted
 from ..facts import cuts, fitting_sizes, flop_counts, sizes_windows, tiles
 from ..helpers import quant as helpers
 from ..module_form import ModuleForm, Weight
@@ -103,8 +104,8 @@ def _bias_of(n: NodeView, add: ir.Node, width: int) -> Weight | None:
     if add.op_type != "Add" or add.domain not in ("", "ai.onnx"):
         return None
     bias = next((v for v in add.inputs if v is not n.node.outputs[0]), None)
-    if bias is None or bias.const_value is None:
-        return None
+    if bias is None or bias.const_value is None or noted(bias) == "BUFFER":
+        return None  # a buffer that is added doesn't train, as a bias would
     shape = bias.const_value.shape.numpy()
     if len(shape) > n.rank(0) or shape[-1:] != (width,) or math.prod(shape) != width:
         return None

@@ -86,8 +86,8 @@ Values: TypeAlias = list[ir.Value]
 _Steps: TypeAlias = list[tuple[Assignment, ir.Value]]  # and what they are left for
 Texts: TypeAlias = tuple[str, ...]  # of one number, in all calls
 
-# Numbers that a reader has to keep in mind beside the layers' own.
-MOST_NUMBERS = 3
+# Numbers that a reader keeps in mind beside the layers' own: three, or one in eight.
+MOST_NUMBERS, EACH_NUMBERS = 3, 8
 MAX_SWITCHES = 2
 
 
@@ -229,7 +229,8 @@ def _differing(
     fixed = {int(text) for text in rows[0] if text.isdecimal()}
     derived = products(columns, fixed)
     told = columns.keys() - derived.keys() - {*layers}
-    return None if len(told) > MOST_NUMBERS else (columns, derived)
+    most = max(MOST_NUMBERS, len(rows[0]) // EACH_NUMBERS)
+    return None if len(told) > most else (columns, derived)
 
 
 def _differing_numbers(
@@ -326,6 +327,7 @@ def _names(call: ModuleCall) -> list[str]:
         name = "start" if _cuts(step) else _NAMES.get(operator, "size")
         found = numbers_in(step.expr)
         told = ["activation" if x in ACTIVATIONS else name for x in found]
+        told[-2:] = ["window", "step"] if callee(step.expr) == ".unfold" else told[-2:]
         for node in nodes(step.expr) if i <= attends else ():
             if back := _divides_heads(node, [str(shape[1]) for shape in shapes]):
                 told[-back], told[1 - back] = "heads", "head_dim"
@@ -334,9 +336,8 @@ def _names(call: ModuleCall) -> list[str]:
 
 
 def _divides_heads(expr: Expr, heads: Sequence[str]) -> int:
-    """If it divides a tensor among heads, where their number is, from the end:
-    x.unflatten(2, (8, 64)), x.reshape(1, 196, 8, 64), and of images, whose places come
-    last, x.reshape(1, 8, 64, 196); queries, keys and values may be one tensor."""
+    """How far from its end it has `heads`, if it divides a tensor among them, which may
+    be q, k and v: x.unflatten(2, (8, 64)), x.reshape(1, 8, 64, 196) of images."""
     match expr:
         case Call((Attribute(_, "unflatten"), Literal(axis), Tuple(sizes)), ()) if axis:
             rows = 0
@@ -345,6 +346,8 @@ def _divides_heads(expr: Expr, heads: Sequence[str]) -> int:
         case _:
             return 0
     texts = [x.text for x in sizes if isinstance(x, Literal) and x.text.isdecimal()]
+    if heads and heads[0] not in texts:
+        return 0
     packed = not {"2", "3"}.isdisjoint(texts[: 1 + rows])
     if len(texts) < len(sizes) or len(texts) - rows not in (2, 3 if packed else 2):
         return 0

@@ -103,6 +103,18 @@ def test_many_numbers_are_another_class(emitted: Emit) -> None:
     assert "class LastStage" in text and "self.scale" not in text
 
 
+def crowded(g: Traced, x: str, size: int) -> str:
+    """As many numbers, of a body that has eight times as many."""
+    for _ in range(4):
+        x = turned(g, x, size)
+    return several(g, x, size)
+
+
+def test_a_long_body_is_told_more_numbers(emitted: Emit) -> None:
+    text = emitted(staged((2, crowded), (3, crowded))).text
+    assert text.count("Stage(nn.Module)") == 1
+
+
 def parted(g: Traced, x: str, size: int) -> str:
     """As many numbers, but for one all are those of its layers."""
     x, wide = turned(g, x, size), (size + 1, size + 4, 3 * size**2 - 2 * size - 5)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from ...analysis.spelling.expr import callees
+from ...analysis.spelling.expr import Call, callees, nodes
 from ..ir.identifiers import alike, class_name
 from ..ir.module_call import ModuleCall
 from ..ir.naming import PARTED, VIEWS
@@ -32,6 +32,13 @@ class Twin:
         steps = self.calls[0].steps()
         called = [name for step in steps for name in callees(step.expr)]
         return sorted(called, key=(VIEWS | PARTED).__contains__)
+
+    @property
+    def options(self) -> list[str]:
+        """The keywords that its statements pass, `is_causal` as `causal`."""
+        steps = self.calls[0].steps()
+        passed = [x.label for s in steps for x in nodes(s.expr) if isinstance(x, Call)]
+        return [word.removeprefix("is_") for words in passed for word in words]
 
 
 def names_apart(
@@ -67,6 +74,9 @@ def names_apart(
         for name in one.operators:
             if name not in other.operators:
                 yield _with(wish, name.rpartition(".")[2]), is_new
+        for word in one.options:
+            if word not in other.options:
+                yield _in_front(wish, word, network), is_new
 
 
 def _with(wish: str, what: str) -> str:

@@ -104,11 +104,7 @@ class Inlining(Naming):
                 statement.places += source.places
                 self.moved.add(value)
                 if not members(source.expr):
-                    self.sources[value] = [
-                        v
-                        for v in reads(source.expr)
-                        if v not in self.texts and v not in self.ints
-                    ]
+                    self.sources[value] = [*self._sources(source.expr) - self.ints]
 
     def _readable(self, expr: Expr, statement: Statement) -> bool:
         """Whether a reader can follow a statement that has this expression instead."""

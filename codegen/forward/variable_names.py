@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -100,6 +101,7 @@ class Naming:
         self.asked: dict[ir.Value, str] = {}  # what the caller calls its results
         self.callees: list[Callee] = []
         self.sources: dict[ir.Value, list[ir.Value]] = {}  # of what is inlined
+        self.takers: dict[ir.Value, set[str]] = {}  # of q, k, v, what each is made of
         self.moved: set[ir.Value] = set()  # into the one line that reads it
         self.commented: set[object] = set()
         self.lists = Lists({}, {})
@@ -371,6 +373,26 @@ class Naming:
             for operand, word in zip(taken, "qkv", strict=False):
                 self.note_role(operand, word, made, several)
 
+    def note_arguments(self, statements: Iterable[Statement]) -> None:
+        """Call an argument by no letter where the body says what it is: keys and values
+        are made of it, or it is added once, to what a layer makes."""
+        exprs = [s.expr for s in statements]
+        makers = {t: s.expr for s in statements for t in s.targets}
+        read = [value for expr in exprs for value in reads(expr)]
+        added = set[ir.Value]()
+        pairs = [x for e in exprs for x in nodes(e) if isinstance(x, Binary)]
+        for total in (x for x in pairs if x.label == "+"):
+            for made, other in permutations(total.operands):
+                made = makers.get(made.value, made) if isinstance(made, Ref) else made
+                if isinstance(other, Ref) and members(made):
+                    added.add(other.value)
+        for value in self.inputs[1:]:
+            is_added = value in added and read.count(value) == 1
+            is_context = self.takers.get(value) == {"k", "v"}
+            word = "residual" if is_added else "context" if is_context else ""
+            if word and self.names[value] in GENERIC:
+                self.names[value] = unused(word, self.live(self.inputs))
+
     def note_indices(self, statements: Iterable[Statement]) -> None:
         """What comes to an embedding is called after it, where nothing else tells."""
         made = [s for s in statements if not s.kind and not s.result]
@@ -400,6 +422,8 @@ class Naming:
             statement = made[value]
             layers = members(statement.expr)
             if statement.result or not all(map(_is_norm, layers)):
+                for read in reads(statement.expr):
+                    self.takers.setdefault(read, set()).add(role)
                 return  # it has a name of its own, or is what a layer makes
             self.wishes.setdefault(value, role)
             operand = statement.expr

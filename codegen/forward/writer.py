@@ -72,18 +72,13 @@ class BodyWriter(Inlining):
         self.asked = dict(zip(results, asked, strict=False))
         self.names.update(zip(inputs, arguments, strict=True))
         nested = {v for family in given for row in family.rows for v in row}
-        named = [
-            (name, "int" if value in self.ints else annotation(value))
-            for value, name in zip(inputs, arguments, strict=True)
-            if value not in nested
-        ]
-        named += [(family.name, family.annotation) for family in given]
         self.reserved |= {family.name for family in given}  # its items are read by it
         self.lists = self._lists(given, made)
         listed = self.lists.collected
         if self.is_root:
             plain = [v for v in results if v not in listed]
-            taken = {name for name, _ in named} | {family.name for family in made}
+            own = {self.names[v] for v in inputs if v not in nested}
+            taken = own | {family.name for family in (*given, *made)}
             self.fixed = output_names(plain, taken)
         for family in (*given, *made):
             for values in family.rows:
@@ -94,6 +89,12 @@ class BodyWriter(Inlining):
         returned, types = self.returned(results, listed)
         end = Statement((), returned, False, kind="return")
         statements = self.rolled(hand_over([*self.statements(), end]))
+        named = [
+            (self.names[value], "int" if value in self.ints else annotation(value))
+            for value in inputs
+            if value not in nested
+        ]
+        named += [(family.name, family.annotation) for family in given]
         functions = tuple(helpers(s.expr for s in flat(statements)))
         lines = self.lines(self.inline(statements))
         return Body(
@@ -190,6 +191,8 @@ class BodyWriter(Inlining):
         self.note_attention(flat(statements))
         self.note_indices(flat(statements))
         self.note_modulation(flat(statements))
+        if not self.is_root:
+            self.note_arguments([*flat(statements)])
         return statements
 
     def _goes_on(self, value: ir.Value, makers: Makers) -> bool:

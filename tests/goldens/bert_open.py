@@ -79,8 +79,8 @@ class BertOutput(nn.Module):
         self.dense = nn.Linear(in_features, 16)
         self.LayerNorm = nn.LayerNorm(16, eps=1e-12)
 
-    def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        return self.LayerNorm(self.dense(x) + y)
+    def forward(self, x: Tensor, residual: Tensor) -> Tensor:
+        return self.LayerNorm(self.dense(x) + residual)
 
 
 class BertPooler(nn.Module):

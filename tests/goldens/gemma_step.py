@@ -199,9 +199,9 @@ class Gemma3ForCausalLM(nn.Module):
         sin2 = sin2.unsqueeze(1)
         mask = torch.where(mask2, 0.0, torch.finfo(cos.dtype).min).to(cos.dtype)
         present = []
-        turns = [(cos, sin, local_mask), (cos2, sin2, mask)] * 2
+        layer_inputs = [(cos, sin, local_mask), (cos2, sin2, mask)] * 2
         for layer, (past_key, past_value), (cos, sin, mask) in zip(
-            self.layers, past, turns, strict=True
+            self.layers, past, layer_inputs, strict=True
         ):
             present_key, present_value, x = layer(
                 x, cos, sin, past_key, past_value, mask

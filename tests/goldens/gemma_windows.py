@@ -270,9 +270,9 @@ class Gemma3ForCausalLM(nn.Module):
         sin = sin.unsqueeze(1)
         mask = torch.where(mask2, 0.0, torch.finfo(cos2.dtype).min).to(cos2.dtype)
         present = []
-        turns = [(cos2, sin2, local_mask), (cos, sin, mask)] * 2
+        layer_inputs = [(cos2, sin2, local_mask), (cos, sin, mask)] * 2
         for layer, (past_key, past_value), (cos, sin, mask) in zip(
-            self.layers, past, turns, strict=True
+            self.layers, past, layer_inputs, strict=True
         ):
             present_key, present_value, x = layer(
                 x, cos, sin, past_key, past_value, mask

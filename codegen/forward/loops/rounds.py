@@ -363,7 +363,9 @@ class Rounds:
             variables = tuple(s.variable for s in self.states)
             lines.append(Statement(variables, handed, False, kind="copy"))
         if self.takes_turns:
-            entry.append(Statement((self.turns,), self._in_turn(), False, "turns"))
+            (item,) = self.items.values()
+            word = f"{item.name}_inputs"
+            entry.append(Statement((self.turns,), self._in_turn(), False, word))
         return [*entry, self._head(lines)]
 
     def _head(self, body: list[Statement]) -> Statement:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import onnx
 from support.emitter_models import Emitted
@@ -39,6 +40,17 @@ def chosen(g: Traced, x: str) -> str:
 def test_a_class_is_called_after_the_part_that_is_another(emitted: Emit) -> None:
     text = emitted(stacked(("Mlp", plain), ("Gate", gated))).text
     assert "class Layer(" in text and "class GateLayer(" in text
+
+
+def smooth(g: Traced, x: str, **how: str) -> str:
+    return g.fc(str(g("Gelu", g.fc(x, "up", 8, 8), **how)), "down", 8, 8)
+
+
+def test_a_class_is_called_after_what_it_asks_for(emitted: Emit) -> None:
+    tanh = partial(smooth, approximate="tanh")
+    parts = [("Mlp", part) for part in (smooth, tanh, smooth, smooth)]
+    text = emitted(stacked(*parts)).text
+    assert "class ApproximateMlp(" in text and "Mlp2" not in text
 
 
 def test_a_class_is_called_after_where_it_stands_last(emitted: Emit) -> None:

@@ -111,6 +111,37 @@ def test_what_is_inlined_of_a_size_is_not_called_after_it(tmp_path: Path) -> Non
     assert "batch: Tensor" not in text
 
 
+def test_a_constant_of_a_size_is_not_called_after_what_has_it(tmp_path: Path) -> None:
+    g = Traced(input_ids=("int64", ["batch", 4]))
+    stored = g.weight("val_7", value=np.arange(4)[None, None] % 3)
+    shape = g("Concat", g("Shape", "input_ids", start=0, end=1), g.ints(3, 4), axis=0)
+    places = g("Expand", stored, shape)
+    with g.module("rotary", "Rotary"):
+        angles = g("Mul", g("Cast", places, to=1), g.param("inv_freq", 4))
+        y = g("Mul", g("Sin", angles), g("Cos", angles))
+    text = text_of(g, tmp_path, y=y, z=g("Neg", "input_ids"))
+    assert "def forward(self, input_ids: Tensor) -> Tensor" not in text
+
+
+def test_arguments_are_called_after_what_they_are_for(tmp_path: Path) -> None:
+    g, x = Traced(x=["batch", 3, 8], y=["batch", 5, 8]), "x"
+    for i in range(2):
+        with g.module(f"layers.{i}", "Layer"):
+            with g.module("attn", "Attention"):
+                rows = (
+                    g.fc(of, n, 8, 8)
+                    for of, n in zip((x, "y", "y"), "qkv", strict=True)
+                )
+                q, k, v = (g.split_heads(row, 2, 4) for row in rows)
+                hidden = g.join_heads(g.attend(q, k, v, 0.5), 8)
+            with g.module("output", "Output"):
+                total = g("Add", g.fc(hidden, "dense", 8, 8), x)
+                x = g.layer_norm(total, "norm", 8)
+    text = text_of(g, tmp_path, out=x)
+    assert "def forward(self, x: Tensor, context: Tensor) -> Tensor" in text
+    assert "self.norm(self.dense(x) + residual)" in text
+
+
 def test_several_results_are_called_after_the_members_that_make_them(
     tmp_path: Path,
 ) -> None:

@@ -182,6 +182,11 @@ class ClassTable:
             cls.usual[label] = parameter.usual
             if parameter.default is not None:
                 cls.defaults[label] = parameter.default
+        rows, _ = self._table(calls)
+        for column, given in enumerate(zip(*rows, strict=True)):
+            told = [value for value in given if value is not ANY]
+            if told and given[calls.index(first)] is ANY:  # as where there is a layer
+                cls.holes.setdefault(column, render(spell(told[0])))
         self._call_settings(cls)
         for i, call in enumerate(calls):
             self.of[call] = cls
@@ -282,7 +287,7 @@ class ClassTable:
                 elif text != render(spell(cls.defaults[label])):
                     arguments.append(f"{label}={text}")
             return f"{cls.name}({', '.join(arguments)})"
-        holes = {column: given[label] for column, label in cls.holes.items()}
+        holes = {c: given.get(text, text) for c, text in cls.holes.items()}
         if repeated := repeated_lines(self, cls, holes):
             return repeated[0]
         column, layers = 0, []

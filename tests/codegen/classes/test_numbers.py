@@ -89,6 +89,22 @@ def test_roots_are_numbers(emitted: Emit) -> None:
     assert "math.sqrt(1 / 3))" in found.text and ", 0.5)" in found.text
 
 
+def test_what_one_alone_has_is_as_wide_as_it_is_there(emitted: Emit) -> None:
+    """Two layers of the last block have a gate, which are not of one width."""
+    g, x = Traced(x=["batch", 8]), "x"
+    for i, widths in enumerate([(), (), (), (2, 3)]):
+        with g.module(f"blocks.{i}", "Block"):
+            for j in range(2):
+                with g.module(f"layers.{j}", "Layer"):
+                    x = g.relu(g.fc(x, "up", 8, 8))
+                    for width in widths[j : j + 1]:
+                        with g.module("gate", "Gate"):
+                            h = g("Tanh", g.fc(x, "fc1", 8, width))
+                            x = g("Mul", x, g("Sigmoid", g.fc(h, "fc2", width, 8)))
+                    x = g.fc(x, "down", 8, 8)
+    emitted(g.model(y=x))
+
+
 def several(g: Traced, x: str, size: int) -> str:
     """Differs in more numbers than a reader keeps in mind."""
     for number in (size, size + 5, size**2 + 2, size**3 + 1):

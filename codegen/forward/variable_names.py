@@ -252,12 +252,13 @@ class Naming:
 
     def stays(self, expr: Expr, main: ir.Value | None) -> bool:
         """Whether a value keeps its meaning: reshaped or scaled, not put together, nor
-        a choice among others by it."""
+        compared for a choice among others."""
         called, sources = callees(expr), self._sources(expr) - self.ints
         if members(expr) or sources != {main} or PUT_TOGETHER.intersection(called):
             return False
-        choices = [x for x in nodes(expr) if callee(x) == "torch.where"]
-        return all(main in reads(y) for x in choices for y in x.operands[2:])
+        choices = [x.operands for x in nodes(expr) if callee(x) == "torch.where"]
+        compared = [x for x in choices if any(y.label in _ORDERS for y in nodes(x[1]))]
+        return all(main in reads(y) for x in compared for y in x[2:])
 
     def same_meaning(self, expr: Expr, main: ir.Value | None, old: str) -> str:
         """What keeps its meaning keeps its name. `old` is that of `main`; a stored

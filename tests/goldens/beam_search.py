@@ -243,19 +243,16 @@ class Attn(nn.Module):
 
     def forward(self, x: Tensor, past_0: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         q, k, v = self.qkv(x).chunk(3, dim=-1)
+        q = q.unflatten(2, (2, 8)).transpose(1, 2)
+        k = k.unflatten(2, (2, 8)).transpose(1, 2)
+        v = v.unflatten(2, (2, 8)).transpose(1, 2)
         x = past_0[0]
         past_0 = past_0[1]
         x, y, z = masked_attention(
-            q,
-            k,
-            v,
-            mask=y.to(q.dtype),
-            past_key=x,
-            past_value=past_0,
-            heads=(2, 2),
-            causal=True,
+            q, k, v, mask=y.to(q.dtype), past_key=x, past_value=past_0, causal=True
         )[:3]
-        return x, torch.cat([y.unsqueeze(0), z.unsqueeze(0)])
+        x = x.transpose(1, 2).flatten(2)
+        return torch.cat([y.unsqueeze(0), z.unsqueeze(0)]), x
 
 
 class Block(nn.Module):
@@ -265,7 +262,7 @@ class Block(nn.Module):
         self.attn = Attn()
 
     def forward(self, x: Tensor, past_0: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        out, y = self.attn(self.ln(x), past_0, y)
+        y, out = self.attn(self.ln(x), past_0, y)
         return y, x + out
 
 

@@ -300,12 +300,13 @@ def test_what_a_fused_attention_takes_has_its_names(tmp_path: Path) -> None:
 def test_a_mask_of_an_encoders_states_is_a_cross_mask(
     keys: str, word: str, tmp_path: Path
 ) -> None:
-    text = f"""<ir_version: 10, opset_import: ["": 23]> net (int64[b,{keys}] seen,
-        float[b,2,d,4] q, float[b,2,{keys},4] k, float[b,2,{keys},4] v)
+    text = f"""<ir_version: 10, opset_import: ["": 23]> net (bool[b,{keys}] seen,
+        bool[b,{keys}] kept, float[b,2,d,4] q, float[b,2,{keys},4] k,
+        float[b,2,{keys},4] v)
         => (float[b,2,d,4] y)
         <int64[2] axes = {{1, 2}}, float zero = {{0.0}}, float low = {{-65504.0}}> {{
-        kept = Cast <to = 9> (seen)
-        row = Unsqueeze (kept, axes)
+        both = And (seen, kept)
+        row = Unsqueeze (both, axes)
         bias = Where (row, zero, low)
         negative = Neg (bias)
         first = Attention (q, k, v, bias)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from inspect import signature
 from typing import Any
 
 import onnx_ir as ir
@@ -416,15 +415,6 @@ def callee(expr: Expr) -> str:
 def callees(expr: Expr) -> list[str]:
     """What is called anywhere in an expression, each as `callee` writes it."""
     return [name for node in nodes(expr) if (name := callee(node))]
-
-
-def taken_as(expr: Expr) -> Iterator[tuple[str, Expr]]:
-    """The arguments of a helper's call, by the names of its parameters."""
-    match expr:
-        case Call((HelperRef() as helper, *given), keywords):
-            places = len(given) - len(keywords)
-            names = [*signature(helper.function).parameters][:places]
-            yield from zip((*names, *keywords), given, strict=True)
 
 
 def same(a: Expr, b: Expr) -> bool:

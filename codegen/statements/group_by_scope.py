@@ -152,8 +152,10 @@ def _before_rows(
         may: set[Assignment] = set()
         for step, layer in reversed(row):
             rare = does[task := _task(step, layer)] < held[task[:2]]
-            readers = [u for out in step.outputs for u in users.get(out, ())]
-            if rare and all(u in may or u.form is None for u in readers):
+            readers = {u for out in step.outputs for u in users.get(out, ())} - may
+            # What leads to a layer alone, as buckets to their embedding, is its own.
+            met = all(not late.isdisjoint(u.operands()) for u in readers)
+            if rare and met and all(u.form is None for u in readers):
                 may.update([step] if late.isdisjoint(step.outputs) else [])
         if not may:
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
@@ -21,13 +21,11 @@ from ...analysis.spelling.expr import (
     Printing,
     Ref,
     Subscript,
-    Tuple,
     Unary,
     leaves,
     nodes,
     same,
     substitute,
-    taken_as,
 )
 from ..ir.assignment import Assignment
 from .combine import Flow, axis_of, does, is_binary, size_of, without
@@ -55,16 +53,19 @@ class _Turned:
 
 def _angles(step: Assignment) -> Iterator[tuple[str, ir.Value]]:
     """What helpers take as the cosines and sines, or as tables of them."""
-    for name, given in (pair for x in nodes(step.expr) for pair in taken_as(x)):
-        both = name == "rotary" and isinstance(given, Tuple)
-        pairs = (
-            zip(("cos", "sin"), given.operands, strict=False)
-            if both
-            else [(name, given)]
-        )
-        for word, x in pairs:
+    for node in nodes(step.expr):
+        both: Sequence[Expr] = ()
+        match node:
+            case Call((HelperRef() as helper, _, cos, sin, *_), _) if (
+                "rotary" in helper.function.__name__
+            ):
+                both = cos, sin
+            case Call((_, *given), keywords) if "rotary" in keywords:
+                options = dict(zip(keywords[::-1], given[::-1], strict=False))
+                both = options["rotary"].operands
+        for word, x in zip(("cos", "sin"), both, strict=False):
             table = x.operands[0] if isinstance(x, Subscript) else x
-            if word in ("cos", "sin") and isinstance(table, Ref):
+            if isinstance(table, Ref):
                 yield word, table.value
 
 

@@ -317,6 +317,35 @@ def test_what_one_layer_alone_makes_of_an_input_stands_before_the_row(
     assert found.classes == ["Layer", "Net"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "holder", "made"),
+    [
+        ("router", "Router", "F.leaky_relu("),
+        ("bias", "Bias", "torch.sigmoid(-mask)"),
+    ],
+)
+def test_what_all_modules_of_a_kind_make_or_a_layer_takes_stays(
+    kind: str, holder: str, made: str, emitted: Emit
+) -> None:
+    """As the table that each router fills, in the layers that have one, and what the
+    first layer's embedding of relative places looks up."""
+    g = Traced(x=["batch", 8], mask=["batch", 8])
+    x = "x"
+    for i in range(4):
+        with g.module(f"layers.{i}", "Layer"):
+            y = g("Tanh", g.fc(x, "fc", 8, 8))
+            if kind == "router" and i % 2:
+                with g.module("router", "Router"):
+                    own = g("LeakyRelu", "mask", alpha=i / 4)
+                    y = g("Mul", g.fc(y, "gate", 8, 8), own)
+            elif kind == "bias" and not i:
+                with g.module("bias", "Bias"):
+                    y = g("Mul", y, g.fc(g("Sigmoid", g("Neg", "mask")), "table", 8, 8))
+            x = g("Add", x, y)
+    found = emitted(g.model(y=x))
+    assert made in found.source(holder)
+
+
 def test_constants_of_several_sizes_are_each_modules_own(emitted: Emit) -> None:
     """Masks of windows, of which an exporter makes equal ones one."""
     g = Traced(x=["batch", 8])

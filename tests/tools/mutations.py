@@ -22,7 +22,7 @@ import sys
 import tempfile
 import types
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -228,7 +228,12 @@ def _become(node: Any, other: Any) -> None:
     node.__dict__ = kept.__dict__
 
 
-def mutants(text: str, count: int, seed: int) -> Iterator[tuple[str, str]]:
+def mutants(
+    text: str,
+    count: int,
+    seed: int,
+    changes: Callable[[ast.Module], Iterable[tuple[str, Change]]] = changes,
+) -> Iterator[tuple[str, str]]:
     """So many different texts that differ from this one, and what was changed."""
     draw, seen = random.Random(seed), {ast.unparse(ast.parse(text))}
     for _ in range(20 * count):

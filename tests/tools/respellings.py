@@ -14,21 +14,19 @@ from __future__ import annotations
 
 import argparse
 import ast
-import random
 import shutil
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import fairhand
 from fairhand.codegen.commands.verify import verify_all_inputs
 
-from .mutations import _become
+from .mutations import Change, _become, mutants
 
-Change = Callable[[random.Random], None]
 # Of a call or an operator, with holes: the expressions that stand in its place.
 _SPELLINGS: dict[str, tuple[str, ...]] = {
     "F.relu(A)": ("A.relu()", "torch.relu(A)", "A.clamp(min=0)", "A.clamp_min(0.0)"),
@@ -345,25 +343,6 @@ def _independent(one: Any, other: Any) -> bool:
     return not (set1 & all2 or set2 & all1 or calls)
 
 
-def edits(text: str, count: int, seed: int) -> Iterator[tuple[str, str]]:
-    """So many different texts of this one's function, and of which kind each is."""
-    draw, seen = random.Random(seed), {ast.unparse(ast.parse(text))}
-    for _ in range(20 * count):
-        tree = ast.parse(text)
-        by_kind: dict[str, list[Change]] = {}
-        for kind, change in changes(tree):
-            by_kind.setdefault(kind, []).append(change)
-        if not by_kind or count <= 0:
-            return
-        kind = draw.choice(sorted(by_kind))
-        draw.choice(by_kind[kind])(draw)
-        made = ast.unparse(ast.fix_missing_locations(tree))
-        if made not in seen:
-            seen.add(made)
-            count -= 1
-            yield kind, made
-
-
 def judged(package: Path, model: Path) -> tuple[str, str]:
     """What `verify --all-inputs` says of an edited package: in a word, and whole."""
     try:
@@ -392,7 +371,8 @@ def main() -> None:
             fairhand.compile(model, written, verify=False, cache=False)
             page = (written / "model.py").read_text("utf-8")
             own: Counter[str] = Counter()
-            for k, (kind, text) in enumerate(edits(page, given.each, given.seed + i)):
+            drawn = mutants(page, given.each, given.seed + i, changes)
+            for k, (kind, text) in enumerate(drawn):
                 package = Path(folder) / f"respelled_{i}_{k}"
                 shutil.copytree(written, package)
                 (package / "model.py").write_text(text, "utf-8")

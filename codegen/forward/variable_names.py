@@ -142,11 +142,8 @@ class Naming:
         def free(name: str) -> str:
             return "" if name in live else name
 
-        alone, rank, dims = (
-            len(statement.targets) == 1,
-            self.shapes.rank,
-            self.shapes.dims,
-        )
+        alone = len(statement.targets) == 1
+        rank, dims = self.shapes.rank, self.shapes.dims
         ended = [v for v in dying if v in self.names and v not in self.ints]
         if not alone:  # each of several goes on with one of its kind
             others = [dims(v) for v in statement.targets if v and v is not target]

@@ -415,11 +415,11 @@ def _note_masks(steps: list[Assignment], shapes: ShapeFacts) -> None:
 
 def _crosses(inputs: Sequence[ir.Value | None], shapes: ShapeFacts) -> bool:
     """Whether there are as many keys as sizes say that queries have no part in."""
-    lengths = [(shapes.dims(x) or (0, 0))[-2] for x in inputs[:2] if x]
-    if any(isinstance(n, int) or is_invented(n) for n in lengths):
+    sizes = [shapes.dims(x) or () for x in inputs[:2] if x is not None]
+    lengths = [n for dims in sizes for n in dims[-2:-1] if not isinstance(n, int)]
+    if len(lengths) < 2 or any(map(is_invented, lengths)):
         return False
-    queries, keys = (n.free_symbols for n in lengths if not isinstance(n, int))
-    return queries.isdisjoint(keys)
+    return lengths[0].free_symbols.isdisjoint(lengths[1].free_symbols)
 
 
 # ---- q = ..., k = ..., v = ...

@@ -64,7 +64,7 @@ def _beside(model: Path) -> set[str]:
     """The files that a model says its weights are in; none where it is no model."""
     try:
         tensors = onnx.load(model, load_external_data=False).graph.initializer
-    except (DecodeError, onnx.parser.ParseError, OSError):
+    except (DecodeError, onnx.parser.ParseError, OSError, ValueError):
         return set()
     entries = (entry for tensor in tensors for entry in tensor.external_data)
     return {entry.value for entry in entries if entry.key == "location"}

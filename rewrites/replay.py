@@ -27,7 +27,7 @@ from .certificate.proof_store import kernel_hash, unproved, verdict_of
 from .certificate.rule_file import RuleFile
 from .common_branches import share_branches
 from .engine.apply import Rewriter
-from .engine.history import Application
+from .engine.history import LAYOUT, Application
 from .engine.match import Matcher
 from .engine.worklist import phase_of
 from .folding.constant_branches import take_truths
@@ -208,7 +208,7 @@ def _sweep(
         if step["rule"] not in rewriter.classes:
             raise FairhandError("that isn't as exact as the certificate says", where)
         standing = _Standing(step, values, rewriter.shapes, where)
-        applied = _applied(rewriter, node, step["rule"], rules, where)
+        applied = _applied(rewriter, node, step, rules, where)
         if not isinstance(applied, Application):
             raise FairhandError(f"the rule may not be applied: {applied}", where)
         again = json.loads(json.dumps(applied.as_dict(step["proof"])))
@@ -279,8 +279,13 @@ def _place(value: ir.Value) -> tuple[ir.Graph | None, int]:
 
 
 def _applied(
-    rewriter: Rewriter, node: ir.Node, name: str, rules: Mapping[str, Rule], where: str
+    rewriter: Rewriter,
+    node: ir.Node,
+    step: Mapping[str, Any],
+    rules: Mapping[str, Rule],
+    where: str,
 ) -> Application | str:
+    name = step["rule"]
     if name in CLASSES:
         reason = "nothing of this name ends here"
         for found in recognitions(node, rewriter.around, {name}):
@@ -296,7 +301,8 @@ def _applied(
     match = matcher.at(node)
     if match is None:
         raise FairhandError(f"the law doesn't hold: {matcher.why}", where)
-    return rewriter.apply(match, phase_of(name))
+    together = step["phase"] == LAYOUT  # the weight alone is not asked for then
+    return rewriter.apply(match, LAYOUT if together else phase_of(name))
 
 
 def _computed(nodes: Iterable[ir.Node]) -> dict[str, ir.Value]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from .certificate.rule_file import RuleFile
 from .common_branches import share_branches
 from .engine.apply import Rewriter
 from .engine.flop_search import SEARCH, Search
-from .engine.history import Application
+from .engine.history import LAYOUT, Application
 from .engine.worklist import OWN, Worklist
 from .folding.constant_branches import take_branches, take_truths
 from .folding.constant_folding import fold_constants
@@ -31,10 +32,13 @@ from .folding.duplicate_constants import merge_constants
 from .folding.settle import settle
 from .language.exactness import Exactness, allowed
 from .language.rule import Rule
+from .layout import Layout
 from .normalise import normalise
 from .recognition.recognise import CLASSES as RECOGNISED
 from .rules.catalogue import PHASES
 from .rules.catalogue import RULES as PROVABLE
+
+LATER = (SEARCH, LAYOUT)  # when nothing else applies
 
 Stage = Callable[[str, ir.Model], None]
 
@@ -49,6 +53,7 @@ class Rewriting:
     merged: int = 0  # equal constants, and equal nodes, that became one
     sweeps: int = 0  # how often the catalogue was gone through
     level: int = 1
+    lightest: float = math.inf  # see layout.py
     own: RuleFile | None = None  # the user's
     before: GraphCost | None = None  # as normalised and folded
     after: GraphCost | None = None
@@ -146,7 +151,7 @@ def usable(
 
 def applied_at(level: int) -> tuple[str, ...]:
     """When rules are applied at a level: what their `when` may be."""
-    return ("always", SEARCH, *(["asked"] if level == 2 else []))
+    return ("always", SEARCH, LAYOUT, *(["asked"] if level == 2 else []))
 
 
 def prepare(
@@ -197,21 +202,27 @@ def _sweep(model: ir.Model, classes: dict[str, Exactness], done: Rewriting) -> b
     engine = Worklist(
         rewriter,
         [
-            (name, [r for r in rules if r.when in wanted and r.when != SEARCH])
+            (name, [r for r in rules if r.when in wanted and r.when not in LATER])
             for name, rules in known
         ],
     )
-    rules = [r for _, some in known for r in some if r.when == SEARCH]
+    every = [r for _, some in known for r in some]
+    rules = [r for r in every if r.when == SEARCH]
+    sinks = [r for r in every if r.when in ("always", LAYOUT)]
+    layout = Layout(rewriter, sinks, done.lightest)
     applied: list[Application] = []
     while True:
         engine.run()
         applied += engine.history
         engine.history = []
-        search = Search(rewriter, rules)
-        if not search.run():
-            break
-        applied += search.history
-        engine.push(search.touched)
+        last: Search | Layout = Search(rewriter, rules)
+        if not last.run():
+            last = layout
+            if not last.run():
+                break
+        applied += last.history
+        engine.push(last.touched)
+    done.lightest = layout.lightest
     rewriter.finish()
     done.history += applied
     done.sweeps += 1

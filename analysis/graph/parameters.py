@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import onnx_ir as ir
 
@@ -27,6 +28,8 @@ _BOUNDS = re.compile(r"\b(min|max)_val\b", re.IGNORECASE)
 TRAINS = "trains"
 # And whether it was computed, so that its name is a result's.
 COMPUTED = "computed"
+# And whether an exporter numbered it.
+_COUNTED = "counted"
 
 
 def noted(value: ir.Value) -> str:
@@ -40,8 +43,27 @@ def note_kind(value: ir.Value, kind: str) -> None:
     value.metadata_props[_KIND] = kind
 
 
+def mark_counted(values: Iterable[ir.Value]) -> None:
+    """Note which constants have numbers of all that an exporter named: v20, v57, v71.
+
+    A program's own follow each other, as w1, w2 and w3.
+    """
+    alike: dict[str, list[tuple[int, ir.Value]]] = {}
+    for value in values:
+        found = re.fullmatch(r"([A-Za-z_]+)(\d{1,9})", value.name or "")
+        if found and not noted(value):
+            alike.setdefault(found[1], []).append((int(found[2]), value))
+    for group in alike.values():
+        numbers = [number for number, _ in group]
+        if max(numbers) - min(numbers) >= 2 * len(group) > 2:
+            for _, value in group:
+                value.meta[_COUNTED] = True
+
+
 def has_name(value: ir.Value) -> bool:
     """Whether a constant's name is the original program's, not an exporter's."""
+    if value.meta.get(_COUNTED):
+        return False
     name = value.name or ""
     made_up = not noted(value) and (_MADE_UP.search(name) or _BOUNDS.search(name))
     return bool(re.fullmatch(r"[A-Za-z_][\w.-]*", name)) and not made_up
@@ -65,18 +87,21 @@ def names_member(value: ir.Value) -> bool:
 
 def is_made_up(value: ir.Value) -> bool:
     """Whether a constant is an exporter's or this compiler's, and no program's."""
-    return bool(value.meta.get("made")) or _is_made_up(value.name or "")
+    made = value.meta.get("made") or value.meta.get(_COUNTED)
+    return bool(made) or _is_made_up(value.name or "")
 
 
 def is_filler(value: ir.Value, number: float) -> bool:
     """Whether an exporter put in zeros or ones for a parameter that a layer hasn't.
 
-    `onnx::Conv_9` is what TorchScript's made of parameters: an untrained norm's.
+    `onnx::Conv_9` is what TorchScript's made of parameters, as others that number
+    their constants: an untrained norm's.
     """
     names = value.meta.get("folded_from", ())
     if not (is_made_up(value) and all(map(_is_made_up, names))):
         return False
-    if any(name.startswith("onnx::") for name in (value.name or "", *names)):
+    numbered = any(x.startswith("onnx::") for x in (value.name or "", *names))
+    if numbered or value.meta.get(_COUNTED):
         return False
     return uniform_number(value.const_value) == number
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import chain
 
 import onnx_ir as ir
 
 from ..graph.constants import is_grid, is_mask, is_wave
 from ..graph.element_types import is_float
-from ..graph.parameters import TRAINS, has_name, is_derived, noted
+from ..graph.parameters import TRAINS, has_name, is_derived, mark_counted, noted
 from ..graph.traversal import all_nodes
 from ..graph.weight_access import glance
 from .registry import lookup
@@ -50,12 +51,12 @@ def mark_parameters(model: ir.Model) -> None:
     """Note on each named float constant whether it trains, where its uses say so."""
     roles = _Roles(model)
     graphs = {model.graph, *(node.graph for node in all_nodes(model.graph))}
-    for graph in graphs:
-        if not isinstance(graph, ir.Graph):
-            continue
-        for value in graph.initializers.values():
-            if is_float(value) and has_name(value):
-                value.meta[TRAINS] = roles.trains(value)
+    own = [g.initializers.values() for g in graphs if isinstance(g, ir.Graph)]
+    values = [*chain.from_iterable(own)]
+    mark_counted(values)
+    for value in values:
+        if is_float(value) and has_name(value):
+            value.meta[TRAINS] = roles.trains(value)
 
 
 def mark_scales(model: ir.Model) -> None:

@@ -37,7 +37,7 @@ from ..recognition.regions import Neighbourhoods
 from .build import Builder
 from .graph_editor import GraphEditor
 from .graph_facts import GraphFacts
-from .history import Application, describe, describe_recognised
+from .history import LAYOUT, Application, describe, describe_recognised
 from .match import Match
 from .termination import draft_weight, dying, weight
 
@@ -50,7 +50,7 @@ class Change:
     matched: list[ir.Node]
     drafts: Sequence[Draft]
     results: Sequence[Input]
-    measure: str = "weight"
+    measure: str = "weight"  # "" of one of several that are weighed together
     sums: bool = False  # whether a sum of floats is reordered
 
 
@@ -86,14 +86,15 @@ class Rewriter:
 
     def apply(self, match: Match, phase: str = "") -> Application | str:
         """Replace a match; the reason instead, if the law holds but it may not be."""
-        change = self.planned(match)
+        change = self.planned(match, alone=phase != LAYOUT)
         if isinstance(change, str):
             return change
         record = partial(describe, match, self.classes[match.rule.name])
         return self._carried_out(change, record, phase)
 
-    def planned(self, match: Match) -> Change | str:
-        """What a match would become; or the reason."""
+    def planned(self, match: Match, alone: bool = True) -> Change | str:
+        """What a match would become; or the reason. What isn't applied alone is
+        weighed with what comes with it."""
         builder = Builder(match)
         try:
             results = builder.results()
@@ -105,7 +106,7 @@ class Rewriter:
             matched=match.nodes(),
             drafts=builder.drafts,
             results=results,
-            measure=rule.measure,
+            measure=rule.measure if alone else "",
             sums=self.classes[rule.name] is Exactness.RING
             or match.binding.reassociated,
         )
@@ -186,7 +187,7 @@ class Rewriter:
         before, after = weight(dead, is_constant), draft_weight(new, is_constant)
         if change.measure == "weight" and after >= before:
             return f"the graph would not get lighter ({before} to {after})"
-        if after > before:
+        if change.measure and after > before:
             return f"the graph would get heavier ({before} to {after})"
         if self.level < 2 and _joins_modules(change):
             return "a module would do what another one has done"

@@ -20,6 +20,9 @@ from .bindings import spelled
 from .match import Match
 from .rounding_bounds import roundings
 
+# The phase of steps that are weighed together, see layout.py.
+LAYOUT = "layout"
+
 
 @dataclass(frozen=True)
 class Application:

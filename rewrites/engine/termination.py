@@ -10,6 +10,9 @@ the nodes that die by the nodes that are new, and the engine refuses it unless
              elementwise node than before, or below one movement less; no rule moves
              one up.
 
+Steps that only together make the graph lighter (layout.py) are weighed as one: such a
+plan is made for a graph that is lighter than any that one was made for before.
+
 The order is lexicographic: (weight, operations, nodes that stand below movements, pairs
 of movements of which one stands below the other). A
 pair of measures can't take turns, since "flops" and "order" never raise the weight and

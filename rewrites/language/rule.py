@@ -247,7 +247,8 @@ class Rule:
     law: Law
     statement: str
     measure: str = "weight"  # what strictly falls; see measure.py
-    # "always"; "search": where the search for fewer FLOPs chooses it; "asked": where
+    # "always"; "search": where the search for fewer FLOPs chooses it; "layout": where a
+    # plan for fewer Transposes does, of steps that are weighed together; "asked": where
     # the caller asks for it by name, as it costs readability (merged layers).
     when: str = "always"
     # Small instances for the tests: numbers for the symbols, shapes (or elements, for

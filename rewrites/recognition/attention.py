@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -95,6 +95,8 @@ def _attention(
     if softmax is None or softmax.inputs[0] is None:
         return None
     found, made = (facts.dims(x) for x in (softmax.inputs[0], node.outputs[0]))
+    if letters[-1:] == last.over and letters[-2] not in values.letters:
+        weights = replace(weights, own=letters[-2])  # heads may share values, too
     pair = (weights.own, last.over)
     lead = "".join(x for x in letters if x not in pair)
     whole = f"{lead}{weights.own}{values.own}"
@@ -425,11 +427,30 @@ class _Writer:
         if len(lead) == 1:  # as masks see it: batches may be one axis with heads
             added = [*scores.masks, *scores.chosen]
             lead = next((s[:-2] for *_, s in added if len(s) == 4), lead)
-        # Batches alone stay an axis; of more, all but the last are batches.
-        self._lead = lead if len(lead) < 3 else (product(lead[:-1]), lead[-1])
+        # Batches alone stay an axis. Of more, the last are heads, or groups of them.
+        cut = len(lead) - (2 if self._in_groups() else 1)
+        parts = (lead[:cut], lead[cut:])
+        self._lead = lead if len(lead) < 3 else (product(parts[0]), product(parts[1]))
         self._sizes = (*self._lead, *[1] * (2 - len(self._lead)), *sizes[-2:])
         self.drafts: list[Draft] = []
         self._shared: list[Dim] = []  # how many heads keys and values have, if fewer
+
+    def _in_groups(self) -> bool:
+        """Whether the last axis of the scores' batches are heads of the same keys."""
+        found, sizes = self._scores.product, self._whole[:-2]
+        if found is None or len(sizes) < 3 or sizes[-1] == 1:
+            return False
+        keys = [factor for factor in found.factors if factor.own == found.result[-1]]
+        return self._groups(keys[0], found.result[:-2]) is not None if keys else False
+
+    def _groups(self, factor: Factor, letters: str) -> Dim | None:
+        """How many groups of heads there are, if all of a group have the same of a
+        factor, which lacks the last of these axes, or has 1 for it."""
+        dims = self._facts.dims(factor.value) or ()
+        kept = [dims[k] for k in order(factor.letters, letters)]
+        if len(letters) < 3 or (letters[-1] in factor.letters and kept.pop() != 1):
+            return None
+        return kept[-1] if kept else None
 
     def attention(self, v: _Operand) -> float:
         """Drafts Attention last; returns its scale. Raises CannotWrite where its
@@ -494,8 +515,9 @@ class _Writer:
         alone = letters[1:] and letters[1] not in factor.letters
         if heads[1:] and dims[1:-2] == (() if alone else (1,)):
             heads = (heads[0], 1)
-        if len(dims) == 5 and dims[2] == 1 and heads[1:] not in ((), (dims[1],)):
-            heads = (heads[0], dims[1])
+        groups = self._groups(factor, letters)
+        if groups is not None and heads[1:] not in ((), (groups,)):
+            heads = (heads[0], groups)
         if heads != self._lead:
             self._shared.append(heads[1])
         if not _heads_of(dims, heads):

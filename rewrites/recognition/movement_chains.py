@@ -5,8 +5,9 @@ stand where a list of factors of the first tensor's axes says: in the order that
 result has them, under the axes it has. Sizes are polynomials, and a factor is only
 split off where the product gives the size back; equal lists are equal tensors for all
 sizes. Where nothing has moved, sizes alone say what the row does. The steps of the file
-stay where no half of them goes and no transpose, since they say what its author thought
-of, and where one is needed elsewhere, but for axes that are added in turn.
+stay where no half of them goes, no transpose, and no axis that one moves, since they
+say what its author thought of; and where one is needed elsewhere, unless nothing is
+left of a row, but for axes that are added in turn.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def movement_chains(node: ir.Node, around: Neighbourhoods) -> Iterator[Recogniti
         row.append(above)
     for count in (1, *range(len(row), 1, -1)):
         found = _shortest(row[:count], around.facts)
-        if found is not None and count <= shared:
+        if found is not None and (count <= shared or not found.drafts):
             yield found if count <= branched else replace(found, measure="order")
 
 
@@ -132,16 +133,23 @@ def _shortest(row: list[ir.Node], facts: Facts) -> Recognition | None:
         drafts = _written(source, steps, sizes, plain)
     except CannotWrite:
         return None
-    fewer = len(drafts) < len(row) and _turns(drafts) < _turns(row)
+    turns = [len(s) for s in steps if isinstance(s, list)], _turns(row, facts)
+    fewer = len(drafts) < len(row) and _less(*turns)
     if len(drafts) > len(row) // 2 and not fewer:
         return None
     evidence = f"each element of {source.name} comes to the same place"
     return Recognition("movement_chain", tuple(row), tuple(drafts), evidence, source)
 
 
-def _turns(row: Sequence[ir.Node | Draft]) -> int:
-    """How often a row changes the order of its elements."""
-    return sum(node.op_type == "Transpose" for node in row)
+def _turns(row: Sequence[ir.Node], facts: Facts) -> list[int]:
+    """Of how many axes a row changes the order, for each time that it does."""
+    turned = [node.outputs[0] for node in row if node.op_type == "Transpose"]
+    return [len(facts.dims(y) or ()) for y in turned]
+
+
+def _less(turns: list[int], others: list[int]) -> bool:
+    """Whether these are fewer, or as many of fewer axes."""
+    return (len(turns), sum(turns)) < (len(others), sum(others))
 
 
 def _leaves(axes: _Axes) -> _Axes:

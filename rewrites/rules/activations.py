@@ -30,5 +30,6 @@ RULES: list[Rule] = [
         name="prelu_greater_or_equal",
     ),
     without_zero("Relu(x) - s * Relu(-x) = PRelu(x, s)", name="prelu_relu_relu"),
+    without_zero("Relu(x) + s * Relu(-x) = PRelu(x, -s)", name="prelu_relu_plus_relu"),
     without_zero("Relu(x) + s * (x - Abs(x)) = PRelu(x, s + s)", name="prelu_abs"),
 ]

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from ..language.operators.movement import Squeeze, Transpose, Unsqueeze
 from ..language.operators.pooling import GlobalAveragePool
-from ..language.operators.reduction import LogSoftmax, ReduceMean, ReduceSum, Softmax
+from ..language.operators.reduction import (
+    LogSoftmax,
+    ReduceMax,
+    ReduceMean,
+    ReduceSum,
+    Softmax,
+)
 from ..language.pattern import Operator
 from ..language.rule import Law, Rule, rule
 from ..language.terms import Axes, Perm, axis_range, forall
@@ -73,6 +79,7 @@ def _of_transpose_dropped(name: str, op: Operator) -> Rule:
         name=name,
         statement=f"{op}(Transpose(x, p), axes) = {op}(x, p(axes)), the axes dropped, "
         "where p keeps the order of the others",
+        measure="order",
         samples=[dict(r=4, x=[2, 3, 4, 5], p=(0, 2, 3, 1), axes={1, 2})],
     )
     def build(law: Law) -> None:
@@ -124,8 +131,10 @@ RULES: list[Rule] = [
     _of_kept("unsqueeze_sum", ReduceSum, Unsqueeze, 0),
     _of_kept("unsqueeze_mean", ReduceMean, Unsqueeze, 0),
     _of_transpose_dropped("mean_of_transpose_dropped", ReduceMean),
+    _of_transpose_dropped("max_of_transpose_dropped", ReduceMax),
     _of_transpose("sum_of_transpose", ReduceSum),
     _of_transpose("mean_of_transpose", ReduceMean),
+    _of_transpose("max_of_transpose", ReduceMax),
     _softmax_of_transpose("softmax_of_transpose", Softmax),
     _softmax_of_transpose("logsoftmax_of_transpose", LogSoftmax),
     mean_as_global_average_pool,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from ..language.operators.elementwise import Where
+from ..language.operators.elementwise import PRelu, Where
 from ..language.operators.movement import (
     Concat,
     Pad,
     Slice,
+    Split,
     Squeeze,
     Transpose,
     Unsqueeze,
 )
-from ..language.pattern import Term
+from ..language.pattern import Operator, Term
 from ..language.rule import Law, Rule, rule
 from ..language.terms import Fn, IntLike, Perm, axis_range
 from .slices import Cut
@@ -68,16 +69,19 @@ def transpose_below_where(law: Law) -> None:
     law.rewrite(left, Transpose(Where(c, x, y), perm=q))
 
 
-def _with_constant(name: str, side: int, lower: bool) -> Rule:
-    """A constant as the other operand; `lower`: with fewer axes than x."""
+def _with_other(name: str, side: int, what: str, op: Operator | None = None) -> Rule:
+    """The other operand: a "constant", a "vector" with fewer axes than x, or a "value"
+    which is transposed elsewhere, too."""
+    lower = what == "vector"
 
     def build(law: Law) -> None:
         r = law.rank()
         x = law.tensor("x", r)
         p = law.perm("p", r)
         rank = law.int("q", 0, r - 1) if lower else r
-        c: Term = law.constant("c", rank)
-        f = law.pointwise("f", 2)
+        other = law.tensor if what == "value" else law.constant
+        c: Term = other("c", rank)
+        f = op or law.pointwise("f", 2)
         turned: list[Term] = [Transpose(x, perm=p), c]
         if lower:
             c = Unsqueeze(c, axes=axis_range(r, 0, r - rank))
@@ -88,36 +92,57 @@ def _with_constant(name: str, side: int, lower: bool) -> Rule:
         )
         law.rewrite(left, Transpose(right, perm=p))
 
-    which = "vector" if lower else "constant"
     operands = "Transpose(x, p), c" if side == 0 else "c, Transpose(x, p)"
     return rule(
         "sinks",
         name=name,
-        statement=f"f({operands}) = Transpose(f, p), c a {which} transposed back",
+        statement=f"{op or 'f'}({operands}) = Transpose, p, c a {what} turned back",
         samples=[
-            dict(x=[2, 3, 4], c=[2, 3] if lower else [4, 2, 3], q=2, p=P, f="Sub")
+            dict(x=[2, 3, 4], c=[2, 3] if lower else [4, 2, 3], q=2, p=P)
+            | ({} if op else {"f": "Sub"})
         ],
         measure="order",
+        when="layout" if what == "value" else "always",
     )(build)
 
 
 # ---- Operators along axes
 
 
-def _below_concat(name: str, count: int) -> Rule:
+@rule("sinks", samples=[dict(x=[[2, 3, 4], [2, 5, 4]], p=P, a=2)])
+def transpose_below_concat(law: Law) -> None:
+    """Concat(Transpose(x, p)..) = Transpose(Concat(x..), p)"""
+    r = law.rank(low=1)
+    p, a = law.perm("p", r), law.axis("a", r)
+    axis = a if law.mutant("unmoved_axis") else p(a)
+    parts = law.many("x", r, lambda x: Transpose(x, perm=p))
+    joined = Concat(parts.map(None), axis=axis)
+    law.rewrite(Concat(parts, axis=a), Transpose(joined, perm=p))
+
+
+def _below_split(count: int) -> Rule:
     def build(law: Law) -> None:
         r = law.rank(low=1)
-        parts = [law.tensor(f"x{j}", r) for j in range(count)]
-        p, a = law.perm("p", r), law.axis("a", r)
+        x, p, a = law.tensor("x", r), law.perm("p", r), law.axis("a", r)
+        sizes = law.fn("sizes", count)
+        left = Split.all(Transpose(x, perm=p), count=count, axis=a, sizes=sizes)
         axis = a if law.mutant("unmoved_axis") else p(a)
-        left = Concat(*(Transpose(x, perm=p) for x in parts), axis=a)
-        law.rewrite(left, Transpose(Concat(*parts, axis=axis), perm=p))
+        parts = Split.all(x, count=count, axis=axis, sizes=sizes)
+        law.rewrite(left, [Transpose(part, perm=p) for part in parts])
 
     return rule(
         "sinks",
-        name=name,
-        statement=f"Concat({count} transposed parts) = Transpose(Concat of the parts)",
-        samples=[dict({f"x{j}": [2, j + 3, 4] for j in range(count)}, p=P, a=2)],
+        name=f"transpose_below_split_{count}",
+        statement=f"Split(Transpose(x, p)) = Transposes of Split(x), {count} parts",
+        samples=[
+            dict(
+                x=[2, 9 + count * (count - 1) // 2, 4],
+                p=P,
+                a=2,
+                sizes=(*range(1, count), 9),
+            )
+        ],
+        when="layout",
     )(build)
 
 
@@ -203,14 +228,18 @@ RULES: list[Rule] = [
     transpose_below_binary,
     transpose_below_binary_same,
     transpose_below_where,
-    _below_concat("transpose_below_concat_2", 2),
-    _below_concat("transpose_below_concat_3", 3),
+    transpose_below_concat,
+    *map(_below_split, (2, 3, 4)),
     concat_of_unary,
     transpose_below_unary,
-    _with_constant("transpose_below_constant_first", 0, lower=False),
-    _with_constant("transpose_below_constant_second", 1, lower=False),
-    _with_constant("transpose_below_vector_first", 0, lower=True),
-    _with_constant("transpose_below_vector_second", 1, lower=True),
+    _with_other("transpose_below_constant_first", 0, "constant"),
+    _with_other("transpose_below_constant_second", 1, "constant"),
+    _with_other("transpose_below_vector_first", 0, "vector"),
+    _with_other("transpose_below_vector_second", 1, "vector"),
+    _with_other("transpose_below_value_first", 0, "value"),
+    _with_other("transpose_below_value_second", 1, "value"),
+    _with_other("transpose_below_slopes", 0, "constant", PRelu),
+    _with_other("transpose_below_slope", 0, "vector", PRelu),
     squeeze_around_unary,
     transpose_below_slice,
     transpose_below_pad,

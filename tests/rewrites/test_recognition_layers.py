@@ -544,6 +544,20 @@ FOLDED = {
         c = ReduceSum (v, <int64[1] {1}>) e = Squeeze (c, <int64[1] {1}>)
         p = Einsum <equation = "bhid,bjd->bhij"> (q, d) w = Softmax (p)
         y = Einsum <equation = "bhij,bjd->bhid"> (w, e)""",
+    "heads in groups, which share their keys and stay an axis": """
+        a = Reshape (q, <int64[5] {2, 3, 2, 2, 8}>) b = Unsqueeze (k, <int64[1] {2}>)
+        t = Transpose <perm = [0, 1, 2, 4, 3]> (b) p = MatMul (a, t)
+        n = Unsqueeze (m, <int64[1] {3}>) s = Add (p, n) w = Softmax (s)
+        c = Unsqueeze (v, <int64[1] {2}>) o = MatMul (w, c)
+        u = Transpose <perm = [0, 3, 1, 2, 4]> (o)
+        y = Reshape (u, <int64[4] {2, 1, 2, 48}>)""",
+    "groups of heads by letters, behind their rows": """
+        a = Reshape (q, <int64[5] {2, 3, 2, 2, 8}>)
+        b = Transpose <perm = [0, 3, 1, 2, 4]> (a)
+        d = Transpose <perm = [0, 2, 1, 3]> (k) e = Transpose <perm = [0, 2, 1, 3]> (v)
+        p = Einsum <equation = "btgrd,bsgd->bgrts"> (b, d) w = Softmax (p)
+        o = Einsum <equation = "bgrts,bsgd->btgrd"> (w, e)
+        y = Reshape (o, <int64[4] {2, 1, 2, 48}>)""",
     "keys and values of one head": """
         b = ReduceSum (k, <int64[1] {1}>) c = ReduceSum (v, <int64[1] {1}>)
         t = Transpose <perm = [0, 1, 3, 2]> (b) p = MatMul (q, t) s = Add (p, m)
@@ -557,6 +571,12 @@ FOLDED = {
         s = Mul (p, <float {-0.5}>) n = Neg (s) w = Softmax (n) y = MatMul (w, v)""",
 }
 OTHERS = {
+    "groups of heads that share their keys alone": """
+        a = Reshape (q, <int64[5] {2, 3, 2, 2, 8}>) b = Unsqueeze (k, <int64[1] {2}>)
+        t = Transpose <perm = [0, 1, 2, 4, 3]> (b) p = MatMul (a, t) w = Softmax (p)
+        c = Unsqueeze (v, <int64[1] {2}>)
+        e = Concat <axis = 2> (c, c) o = MatMul (w, e)
+        y = Reshape (o, <int64[4] {2, 3, 4, 8}>)""",
     "scores that are negated": """
         t = Transpose <perm = [0, 1, 3, 2]> (k) p = MatMul (q, t) n = Neg (p)
         w = Softmax (n) y = MatMul (w, v)""",

@@ -33,7 +33,7 @@ def test_a_sample_is_rewritten_and_means_the_same(
     model = ir.from_proto(original)
     exactness = CLASSES.get(rule.name, Exactness.REAL)
     rewriter = Rewriter(model, infer(model), {rule.name: exactness})
-    engine = Worklist(rewriter, [("rule", [rule])])
+    engine = Worklist(rewriter, [(rule.when, [rule])])
     engine.run()
     rewriter.finish()
     assert [a.rule for a in engine.history], "the rule did not apply"

@@ -191,7 +191,9 @@ def rewritten(rule: Rule, left: onnx.ModelProto) -> onnx.ModelProto | None:
         return None  # fairhand compiles no such model
     for node in list(model.graph):
         match = Matcher(rule, rewriter.facts).at(node)
-        if match is not None and isinstance(rewriter.apply(match), Application):
+        if match is None:
+            continue
+        if isinstance(rewriter.apply(match, rule.when), Application):
             rewriter.finish()
             return ir.to_proto(model)
     return None

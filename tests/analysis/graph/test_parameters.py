@@ -15,6 +15,7 @@ from fairhand.analysis.graph.parameters import (
     is_filler,
     is_parameter,
     is_saved,
+    mark_counted,
 )
 from fairhand.rewrites.normalise import normalise
 from fairhand.rewrites.simplify import simplify
@@ -137,3 +138,25 @@ def test_what_an_exporter_put_in_for_no_parameter(name: str, filler: bool) -> No
     made = ir.Value(name="made", const_value=ones)
     made.meta.update(made=True, folded_from=(name,))
     assert is_filler(made, 1) is filler
+
+
+@pytest.mark.parametrize(
+    ("names", "named"),
+    [
+        ("w1 w2 b1 b2 w3", True),
+        ("w0 w2 scale7", True),  # one may be left out
+        ("v3 v20 v57", False),
+        ("const_fold_opt__9 const_fold_opt__71", False),
+        ("fc.w3 fc.w20 fc.w57", True),
+    ],
+)
+def test_numbers_that_an_exporter_counts_are_no_names(names: str, named: bool) -> None:
+    values = [ir.Value(name=name) for name in names.split()]
+    mark_counted(values)
+    assert {has_name(value) for value in values} == {named}
+    noted = ir.Value(name="v3")
+    noted.metadata_props["pkg.torch.export.graph_signature.InputSpec.kind"] = (
+        "PARAMETER"
+    )
+    mark_counted([noted, *(ir.Value(name=f"v{k}") for k in (20, 57))])
+    assert has_name(noted)

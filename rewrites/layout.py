@@ -20,6 +20,7 @@ import onnx_ir as ir
 
 from ..analysis.graph.traversal import all_nodes
 from ..analysis.lazy import lazy
+from .adapters.provenance import SCOPES
 from .engine.apply import Rewriter
 from .engine.history import LAYOUT, Application
 from .engine.match import Matcher
@@ -70,7 +71,8 @@ class Layout:
         nodes = [*all_nodes(self._rewriter.model.graph)]
         turns: dict[_Perm, list[ir.Node]] = {}
         for node in nodes:
-            if (perm := self._perm(node)) is not None:
+            perm = None if _is_authors(node) else self._perm(node)
+            if perm is not None:
                 turns.setdefault(perm, []).append(node)
         weighs = weight(nodes, self._facts.is_constant)
         if weighs >= self.lightest:
@@ -232,6 +234,12 @@ class Layout:
         if root.count != len(node.outputs):
             return None
         return [x for x in read.inputs if x is not None]
+
+
+def _is_authors(node: ir.Node) -> bool:
+    """Whether PyTorch's exporters say which module a node is of: there, orders of axes
+    are what the author of that wants."""
+    return (node.name or "").startswith("/") or SCOPES in node.metadata_props
 
 
 def _law(rule: Rule) -> _Law | None:

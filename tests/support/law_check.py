@@ -170,7 +170,7 @@ def _dies_of_empty(rule: Rule, of: Any) -> bool:
 def among(rule: Rule, of: Any) -> Range:
     """The elements that the class of a law speaks of, and ONNX Runtime agrees on."""
     exactness, said = CLASSES[rule.name], _said(rule)
-    odd = re.search("MaxPool|LogSoftmax", said)
+    odd = re.search("MaxPool|ReduceMax|LogSoftmax", said)
     all_bits = exactness in SAME_BITS | SAME_NUMBERS
     same = exactness not in OF_FINITE and (all_bits or exactness is Exactness.ORDER)
     return Range(

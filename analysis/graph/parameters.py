@@ -12,7 +12,8 @@ from .element_types import is_float
 
 # Exporters name what they fold after the operator, a letter, or a number.
 _MADE_UP = re.compile(
-    r"val_\d|onnx|_output(_|$)|(?<!\.)constant|constant(?!$)|^node_|^.$|lifted_tensor"
+    r"val_\d|onnx|_output(_|$)|_out_\d+$|(^|_)const_\d+$|(?<!\.)constant|constant(?!$)"
+    r"|^node_|^.$|lifted_tensor"
     r"|^scalar_tensor|^_(adaptive|cdist|conj|fft|log_softmax|native|reshape|scaled_dot|softmax|to_copy"
     r"|unsafe|upsample|weight_norm)"
     r"|(^|\.(?=\w+_\d+$))(add|arange|cat|clone|div|expand|index|mul|permute|reshape"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -526,11 +526,24 @@ def _read_as(value: ir.Value, readers: Readers) -> str:
     sums = [reader]
     for step in sums:  # the scores, and what they are added to or seen as
         after = [one for output in step.outputs for one in readers.get(output, ())]
-        for name in (name for one in after for name in callees(one.expr)):
-            if name.endswith(("softmax", "attention")):
-                return "attention_bias" if is_parameter(value) else "attention_mask"
+        if any(_takes_scores(one.expr, step.outputs) for one in after):
+            return "attention_bias" if is_parameter(value) else "attention_mask"
         sums += (x for x in after if callee(x.expr) in VIEWS or x.expr.label == "+")
     return _added(value)
+
+
+def _takes_scores(expr: Expr, values: Sequence[ir.Value | None]) -> bool:
+    """Whether what takes values is a softmax, or attention that masks by them, and not
+    one of which they are queries, keys or values."""
+    for node in nodes(expr):
+        name = callee(node)
+        if isinstance(node, Call) and name.endswith("attention"):
+            read = (leaf for x in node.operands[1:4] for leaf in leaves(x))
+            heads = {leaf.value for leaf in read if isinstance(leaf, Ref)}
+            return heads.isdisjoint(values)
+        if name.endswith("softmax"):
+            return True
+    return False
 
 
 def _takes_attention(step: Assignment, readers: Readers) -> bool:

@@ -25,7 +25,7 @@ from .match import Matcher
 from .rule_index import form_of, index_of
 
 _LATE = {"attention_causal", "attention_grouped"}
-_EARLY = {"einsum", "movement_chain"}
+_EARLY = {"einsum", "heads_added", "movement_chain"}
 _PHASED = {"simplify": _EARLY, RECOMPOSE: CLASSES.keys() - _LATE - _EARLY, SHARE: _LATE}
 
 

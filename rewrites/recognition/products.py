@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from string import ascii_letters, digits
+from types import MappingProxyType
+from typing import TypeGuard
 
 import onnx_ir as ir
 
-from ...analysis.graph.dims import Dim, Dims, same
+from ...analysis.graph.dims import Dim, Dims, product, same
 from ..language.facts import Facts
 from ..language.operators.read_write import (
+    WORDS,
     Draft,
     Input,
     NoReading,
@@ -21,9 +25,11 @@ from ..language.operators.read_write import (
 from .recognition import Recognition
 from .regions import Neighbourhoods
 
-STATEMENT = (
-    "a sum over axes, or over one of products of two tensors = ReduceSum, MatMul"
-)
+STATEMENTS = {
+    "einsum": "a sum over axes, or over some of products of two tensors = ReduceSum,"
+    " MatMul",
+    "heads_added": "Reshape(x @ w, heads) + b = Reshape(x @ w + the row of b, heads)",
+}
 
 
 @dataclass(frozen=True)
@@ -173,19 +179,31 @@ def einsum(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
     sums = _as_sums(node, facts) or _with_vector(node, facts)
     if sums:
         yield Recognition("einsum", (node,), sums, "sums over axes")
+    if found is None and (drafts := _in_groups(node, facts)):
+        yield Recognition("einsum", (node,), drafts, "the sum over the same axes")
+    if _is_matmul(found) and _meet(
+        [(f.letters, f.value) for f in found.factors], facts
+    ):
+        drafts = min((_as_product(found, f) for f in (1, -1)), key=len)
+        if len(drafts) <= 3:
+            yield Recognition("einsum", (node,), drafts, "the sum over one axis")
+
+
+def _is_matmul(found: Product | None) -> TypeGuard[Product]:
+    """Whether a product is of matrices, of which each of a batch has its own or all
+    have the same."""
     given = [{*f.letters} - {f.own} for f in found.factors] if found else []
-    if found is None or (given[0] != given[1] and {found.over} not in given):
-        return  # a matrix is the same one for all of a batch, or each has its own
+    return found is not None and (given[0] == given[1] or {found.over} in given)
+
+
+def _meet(operands: Iterable[tuple[str, ir.Value | None]], facts: Facts) -> bool:
+    """Whether a letter has one size throughout, and none of 1 where it has another."""
     sizes: dict[str, Dim] = {}
-    for factor in found.factors:
-        for letter, size in zip(
-            factor.letters, facts.dims(factor.value) or (), strict=True
-        ):
-            if same(sizes.setdefault(letter, size), size) is not True:
-                return
-    drafts = min((_as_product(found, f) for f in (1, -1)), key=len)
-    if len(drafts) <= 3:
-        yield Recognition("einsum", (node,), drafts, "the sum over one axis")
+    return all(
+        same(sizes.setdefault(letter, size), size) is True
+        for letters, x in operands
+        for letter, size in zip(letters, (x and facts.dims(x)) or (), strict=True)
+    )
 
 
 def _as_sums(node: ir.Node, facts: Facts) -> tuple[Draft, ...]:
@@ -224,8 +242,100 @@ def _with_vector(node: ir.Node, facts: Facts) -> tuple[Draft, ...]:
     return ()
 
 
-def _as_product(found: Product, step: int) -> tuple[Draft, ...]:
-    """With the factors in their order, or the other way round."""
+def _in_groups(node: ir.Node, facts: Facts) -> tuple[Draft, ...]:
+    """With axes that stand side by side everywhere as one: the heads of a weight and
+    their features, or both of what is summed over; () if that is no product of
+    matrices."""
+    dims = [None if x is None else facts.dims(x) for x in node.inputs]
+    found, made = _equation(node, dims), facts.dims(node.outputs[0])
+    if len(found) != 3 or made is None:
+        return ()
+    terms = _grouped(
+        found, [x is not None and facts.is_constant(x) for x in node.inputs]
+    )
+    letters = tuple("".join(group[0] for group in term) for term in terms)
+    whole = _product(node, node.inputs, (letters[0], letters[1], letters[2]))
+    operands = zip(found, node.inputs, strict=False)
+    if letters == tuple(found) or not _is_matmul(whole) or not _meet(operands, facts):
+        return ()
+    drafts: list[Draft] = []
+    seen: dict[ir.Value, Input] = {}
+    for x, sizes, term in zip(node.inputs, dims, terms, strict=False):
+        if x is not None and sizes is not None and len(term) < len(sizes):
+            drafts.append(_reshaped(x, _sizes(term, sizes), sizes))
+            seen[x] = Output(drafts[-1])
+    matmul = min((_as_product(whole, f, seen) for f in (1, -1)), key=len)
+    drafts += matmul
+    if len(letters[2]) < len(made):
+        drafts.append(_reshaped(Output(drafts[-1]), made, _sizes(terms[2], made)))
+    return tuple(drafts) if len(drafts) <= 4 else ()
+
+
+def _grouped(terms: Sequence[str], stored: Sequence[bool]) -> list[list[str]]:
+    """The letters of operands and result, as groups that are one axis: those that are
+    summed over, or that a stored operand has, where they stand together everywhere."""
+    found = [[*term] for term in terms]
+    kept = [t for t, is_stored in zip(terms, stored, strict=False) if is_stored]
+    while True:
+        for a, b in sorted({pair for term in found for pair in pairwise(term)}):
+            summed = not {*a, *b} & {*terms[-1]}
+            of_one = any({*a, *b} <= {*term} for term in kept)
+            pairs = [(a in t, b in t, (a, b) in pairwise(t)) for t in found]
+            if (summed or of_one) and all(len({*pair}) == 1 for pair in pairs):
+                break
+        else:
+            return found
+        for term in found:
+            if a in term:
+                term[term.index(a) : term.index(b) + 1] = [a + b]
+
+
+def _sizes(groups: Sequence[str], sizes: Dims) -> Dims:
+    """Of axes that are taken together."""
+    left = iter(sizes)
+    return tuple(product(next(left) for _ in group) for group in groups)
+
+
+def _reshaped(x: Input, shape: Dims, sizes: Dims) -> Draft:
+    return WORDS["Reshape"].write([x], {"shape": shape, "sizes": sizes})
+
+
+def heads_added(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
+    """A bias that has heads, as the row that it is beside a product before these."""
+    facts = around.facts
+    for b, y in (node.inputs, node.inputs[::-1]):
+        above = None if y is None else y.producer()
+        if b is None or not facts.is_constant(b) or above is None or above.domain:
+            continue
+        x = above.inputs[0] if above.op_type == "Reshape" else None
+        maker = None if x is None else x.producer()
+        if x is None or maker is None or maker.op_type not in ("MatMul", "Gemm"):
+            continue
+        own, rows, heads = (facts.dims(v) or () for v in (b, x, above.outputs[0]))
+        own = own[next((k for k, n in enumerate(own) if n != 1), len(own)) :]
+        count = len(own)
+        if (
+            count < 2
+            or own != heads[-count:]
+            or not rows
+            or above.graph is not node.graph
+        ):
+            continue
+        if same(product(own), rows[-1]) is not True:
+            continue
+        row = _reshaped(b, rows[-1:], facts.dims(b) or ())
+        added = Draft("Add", [x, Output(row)])
+        drafts = (row, added, _reshaped(Output(added), heads, rows))
+        evidence = f"{b.name} is a row of {rows[-1]}, seen as heads"
+        yield Recognition(
+            "heads_added", (node, above), drafts, evidence, measure="order"
+        )
+
+
+def _as_product(
+    found: Product, step: int, seen: Mapping[ir.Value, Input] = MappingProxyType({})
+) -> tuple[Draft, ...]:
+    """With the factors in their order, or the other way round, and as they are seen."""
     x, y = found.factors[::step]
     lead = [letter for letter in found.result if letter not in (x.own, y.own)]
     drafts: list[Draft] = []
@@ -236,8 +346,12 @@ def _as_product(found: Product, step: int) -> tuple[Draft, ...]:
         drafts.append(Draft("Transpose", [value], {"perm": perm}))
         return Output(drafts[-1])
 
-    left = turned(x.value, order(x.letters, [*lead, x.own, found.over]))
-    right = turned(y.value, order(y.letters, [*lead, found.over, y.own]))
+    left = turned(
+        seen.get(x.value, x.value), order(x.letters, [*lead, x.own, found.over])
+    )
+    right = turned(
+        seen.get(y.value, y.value), order(y.letters, [*lead, found.over, y.own])
+    )
     drafts.append(Draft("MatMul", [left, right]))
     made = "".join([*lead, x.own, y.own])
     turned(Output(drafts[-1]), order(made, found.result))

@@ -33,7 +33,7 @@ STATEMENTS = {
     **normalised_sums.STATEMENTS,
     **attention.STATEMENTS,
     **attention_arguments.STATEMENTS,
-    "einsum": products.STATEMENT,
+    **products.STATEMENTS,
     "group_norm": group_norm.STATEMENT,
     "cast_of_cast": cast_chains.STATEMENT,
     "movement_chain": movement_chains.STATEMENT,
@@ -42,9 +42,10 @@ STATEMENTS = {
 CLASSES = {
     **dict.fromkeys(STATEMENTS, Exactness.ROUNDED),
     **dict.fromkeys(
-        ("cast_of_cast", "attention_grouped", "movement_chain", "scatter_of_places"),
+        "cast_of_cast attention_grouped movement_chain scatter_of_places".split(),
         Exactness.BITWISE,
     ),
+    "heads_added": Exactness.BITWISE,
     "einsum": Exactness.ORDER,
 }
 
@@ -91,6 +92,7 @@ _Recognising = Callable[[ir.Node, Neighbourhoods], Iterator[Recognition]]
 _WAYS: tuple[tuple[Collection[str], Collection[str], _Recognising], ...] = (
     (("cast_of_cast",), ("Cast",), cast_chains.cast_of_cast),
     (("einsum",), ("Einsum",), products.einsum),
+    (("heads_added",), ("Add",), products.heads_added),
     (("movement_chain",), movement_chains.MOVEMENTS, movement_chains.movement_chains),
     (("group_norm", "layer_norm"), ("Reshape", "Mul", "Add"), group_norm.group_norm),
     (

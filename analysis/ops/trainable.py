@@ -2,7 +2,8 @@
 
 A weight of a product, norm or bias trains, and so does an addend or factor of what is
 computed from the inputs. Frequencies, tables of positions, masks, bounds, the
-statistics of a norm and what inputs are normalised by don't.
+statistics of a norm, what inputs are normalised by and what only chooses, as a router's
+correction does of its best experts, don't.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import onnx_ir as ir
 from ..graph.constants import is_grid, is_mask, is_wave
 from ..graph.element_types import is_float
 from ..graph.parameters import TRAINS, has_name, is_derived, mark_counted, noted
-from ..graph.traversal import all_nodes
+from ..graph.traversal import all_nodes, bodies
 from ..graph.weight_access import glance
+from .facts.requirements import IndexOf, PlaceIn
 from .registry import lookup
 
 # Arguments of functions that exporters name numbers after.
@@ -74,7 +76,7 @@ def mark_scales(model: ir.Model) -> None:
 
 class _Roles:
     def __init__(self, model: ir.Model) -> None:
-        self._frozen = _frozen(model)
+        self._frozen, self._passed = _frozen(model), _with_gradients(model)
         weights = model.graph.initializers.values()
         notes = (key for n in all_nodes(model.graph) for key in n.metadata_props)
         newer = any(map(noted, weights)) or any("pkg.torch.onnx" in k for k in notes)
@@ -93,6 +95,9 @@ class _Roles:
             return False
         if _is_statistic(value) or self._is_frozen(value):
             return False
+        is_layer_s = f".{value.name}".endswith((".weight", ".bias"))
+        if self._passed and value not in self._passed and not is_layer_s:
+            return False  # no result has a gradient by it
         found = self._used(value, _DEPTH)
         computed = (
             is_mask(tensor)
@@ -261,6 +266,30 @@ def _is_rooted(node: ir.Node, place: int) -> bool:
     if epsilon is None or epsilon.size != 1:
         return False
     return any(use.op_type == "Sqrt" for use, _ in node.outputs[0].uses())
+
+
+def _with_gradients(model: ir.Model) -> set[ir.Value]:
+    """What float results, or the bodies of a graph, are made of but by choice."""
+    nodes = [*all_nodes(model.graph)]
+    inner = [n for n in nodes if n.graph is not model.graph or bodies(n)]
+    todo = [x for node in inner for x in node.inputs] + [*model.graph.outputs]
+    found = set[ir.Value]()
+    while todo:
+        value = todo.pop()
+        if (
+            value is None
+            or value in found
+            or not (value.dtype is None or is_float(value))
+        ):
+            continue
+        found.add(value)
+        if (maker := value.producer()) is not None:
+            op, given = lookup(maker), dict(enumerate(maker.inputs))
+            asked = op.requires.items() if op is not None else ()
+            chosen = {i for i, how in asked if isinstance(how, IndexOf | PlaceIn)}
+            chosen |= {0} if maker.op_type == "Where" else set()
+            todo += [given[i] for i in given.keys() - chosen]
+    return found
 
 
 def _frozen(model: ir.Model) -> dict[ir.Value, int]:

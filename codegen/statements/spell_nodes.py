@@ -117,8 +117,12 @@ class Spelling:
 
     def _without_products(self, forms: _Forms) -> _Forms:
         """Without layers whose tensors the program used as such: the weight of an
-        nn.Embedding, as a codebook's, or of a linear layer whose bias is added
-        elsewhere, as by F.multi_head_attention_forward."""
+        nn.Embedding, as a codebook's, or of a module that has more than the layer, as
+        the bias of F.multi_head_attention_forward or a router's correction."""
+        held: dict[str, set[ir.Value]] = {}
+        for name, value in self.model.graph.initializers.items():
+            if "." in name and has_name(value) and value.uses():
+                held.setdefault(name.rpartition(".")[0], set()).add(value)
 
         def place(form: ModuleForm, node: ir.Node) -> tuple[str, ir.Value | None]:
             weight = form.weights.get("weight")
@@ -132,10 +136,10 @@ class Spelling:
         }
 
         def is_apart(form: ModuleForm, node: ir.Node) -> bool:
-            """Whether the layer's bias is used, and not by the layer."""
-            bias = self.model.graph.initializers.get(f"{place(form, node)[0]}.bias")
-            free = form.layer == "nn.Linear" and "bias" not in form.weights
-            return bool(free and bias is not None and bias.uses())
+            """Whether the module of a linear layer holds more than the layer does."""
+            own = {given.value for given in form.weights.values()}
+            more = held.get(place(form, node)[0], own) - own
+            return form.layer == "nn.Linear" and bool(more)
 
         return {
             of: (node, form)

@@ -339,6 +339,18 @@ def test_a_bias_that_is_added_elsewhere(tmp_path: Path) -> None:
     assert keys(made) == {f"{n}.{word}" for n in names_ for word in ("weight", "bias")}
 
 
+def test_a_router_with_a_correction(tmp_path: Path) -> None:
+    """A module that has more than a linear layer has its weight; what only chooses
+    among experts has no gradient, and is a buffer."""
+    g = Graph(x=["batch", 8])
+    weight, correction = g.weight("gate.weight", 4, 8), g.weight("gate.correction", 4)
+    scores = g("Sigmoid", g("Gemm", "x", weight, transB=1))
+    _, best = g("TopK", g("Add", scores, correction), g.ints(2), outputs=2)
+    module = package(g, tmp_path, level=0, y=g("GatherElements", scores, best, axis=1))
+    assert {name for name, _ in module.load().named_parameters()} == {"gate.weight"}
+    assert set(module.load().state_dict()) == {"gate.weight", "gate.correction"}
+
+
 def test_a_weight_that_is_computed(tmp_path: Path) -> None:
     """As by PyTorch's parametrizations, whose function owns none of what it reads."""
     g = Graph(x=["batch", 6, 9])

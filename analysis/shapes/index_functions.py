@@ -24,6 +24,7 @@ from ..ops.facts.index_functions import (
 
 _STORED = 1 << 16  # elements of a constant that are looked at, at most
 _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE)
+_AXES = 8  # that places are given along, at most
 _MOST_EXACT = 1 << 8  # whole number that floats of any type hold
 DEPTH = 64  # operators between a tensor and the sizes that it comes from
 
@@ -81,7 +82,7 @@ class Places:
 
 
 def _counted(array: np.ndarray | None) -> Found:
-    """Stored whole numbers that grow by a fixed step along each axis."""
+    """Stored whole numbers that grow by a fixed step along each axis, or places."""
     if array is None or array.dtype.kind not in "if" or not 0 < array.size <= _STORED:
         return None
     if array.dtype.kind == "f" and not (array.size == 1 and abs(array) <= _MOST_EXACT):
@@ -94,7 +95,12 @@ def _counted(array: np.ndarray | None) -> Found:
     counted = np.full(array.shape, found.first)
     for place, step in zip(np.indices(array.shape), steps, strict=True):
         counted += place * step
-    return found if np.array_equal(array, counted) else None
+    if np.array_equal(array, counted):
+        return found
+    rank = array.shape[-1]
+    parts = [_counted(array[..., [k]]) for k in range(rank if 1 < rank <= _AXES else 0)]
+    rows = tuple(part for part in parts if isinstance(part, Count))
+    return Rows(rows) if rows and len(rows) == rank else None
 
 
 def _is_whole(value: ir.Value) -> bool:

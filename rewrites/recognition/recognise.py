@@ -100,7 +100,7 @@ _WAYS: tuple[tuple[Collection[str], Collection[str], _Recognising], ...] = (
         ("MatMul", "Einsum", "ReduceSum", "Reshape"),
         attention.attention,
     ),
-    (("scatter_of_places",), ("ScatterND",), scatters.scatter_of_places),
+    (("scatter_of_places",), scatters.SCATTERS, scatters.scatter_of_places),
     (("attention_rescaled",), ("Attention",), attention.rescaled),
     (("attention_causal",), ("Attention",), attention_arguments.causal),
     (("attention_grouped",), ("Attention",), attention_arguments.shared_heads),

@@ -1,11 +1,13 @@
-"""What ScatterND writes in places that are a part of a tensor as it lies.
+"""What is scattered to places that are a part of a tensor as it lies.
 
-TorchScript writes `x[:, 2:5] = y` so, with the places of all that is replaced.
+Exporters write `x[:, 2:5] = y` so, with the places of all that is replaced.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
+from itertools import accumulate
+from typing import NamedTuple
 
 import onnx_ir as ir
 
@@ -15,32 +17,39 @@ from ..language.operators.read_write import Draft, Input, Output, ints
 from .recognition import Recognition
 from .regions import Neighbourhoods
 
+SCATTERS = ("ScatterND", "ScatterElements")
 STATEMENT = (
     "ScatterND(x, all places, y) = y; of those from a to b along one axis, with all of"
-    " the others, Concat(x[:a], y, x[b:])"
+    " the others, Concat(x[:a], y, x[b:]); of several, which leave nothing of x, Concat"
+    " of what each puts there"
 )
 
 
+class _Write(NamedTuple):
+    """`put` over a part of `x` along an axis; of all of it along `None`."""
+
+    x: ir.Value
+    places: ir.Value
+    put: ir.Value
+    axis: int | None = None
+    start: int = 0
+    size: int = 0
+    whole: Dim = 0
+
+
 def scatter_of_places(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
-    """ScatterND whose places are counted along each axis."""
-    facts, (x, places, y, *_) = around.facts, (*node.inputs, None, None, None)
-    combined = node.attributes.get_string("reduction", "none") != "none"
-    if x is None or places is None or y is None or combined or node.domain:
+    """What is scattered to places that are counted along each axis."""
+    write, drafts = _write(node, around), list[Draft]()
+    if write is None:
         return
-    found, dims, part = facts.places.of(places), facts.dims(x), facts.dims(y)
-    if not dims or not part or len(part) != len(dims):
-        return
-    counts = found.counts if isinstance(found, Rows) else (found,)
-    partial = _partial(counts, dims, part)
-    if partial is None or len(partial) > 1:
-        return
-    drafts: list[Draft] = []
-    for axis, start in partial:
-        size, whole = part[axis], dims[axis]
-        known = isinstance(start, int) and isinstance(size, int) and size > 0
-        if not known or facts.is_constant(places):
-            return  # the latter is written as a slice_scatter
-        start += whole if start < 0 and isinstance(whole, int) else 0
+    x, places, y, axis, start, size, whole = write
+    nodes, parts = _all_parts(node, write, around)
+    if axis is not None and parts:
+        drafts.append(Draft("Concat", parts, {"axis": axis}))
+    elif axis is not None:
+        more = (user for user, at in node.outputs[0].uses() if at == 0)
+        if around.facts.is_constant(places) or any(map(_scatters, more)):
+            return  # a slice_scatter, or begun at what is written over it
         given: list[Input] = [y]
         behind = (start + size, 2**63 - 1) if start + size not in (0, whole) else (0, 0)
         for place, ends in ((0, (0, start)), (2, behind)):
@@ -50,19 +59,70 @@ def scatter_of_places(node: ir.Node, around: Neighbourhoods) -> Iterator[Recogni
                 given.insert(place, Output(cut))
         drafts.append(Draft("Concat", given, {"axis": axis}))
     why = f"{places.name} counts along each axis"
-    yield Recognition("scatter_of_places", (node,), tuple(drafts), why, y)
+    yield Recognition("scatter_of_places", nodes, tuple(drafts), why, y)
+
+
+def _scatters(node: ir.Node) -> bool:
+    combined = node.attributes.get_string("reduction", "none") != "none"
+    return node.op_type in SCATTERS and not node.domain and not combined
+
+
+def _write(node: ir.Node | None, around: Neighbourhoods) -> _Write | None:
+    """What is written over all of a tensor, or a part of it along one axis."""
+    x, places, y = node.inputs if node and _scatters(node) else (None, None, None)
+    if node is None or x is None or places is None or y is None:
+        return None
+    facts = around.facts
+    found, dims, part = facts.places.of(places), facts.dims(x), facts.dims(y)
+    if not dims or not part or len(part) != len(dims):
+        return None
+    if node.op_type == "ScatterND":
+        rows = found.counts if isinstance(found, Rows) else (found,)
+        counts = dict[int, Found](enumerate(rows))
+    else:
+        counts = {node.attributes.get_int("axis", 0) % len(dims): found}
+    partial = _partial(counts, dims, part)
+    if not partial:
+        return _Write(x, places, y) if partial == [] else None
+    axis, start = partial[0]
+    size, whole = part[axis], dims[axis]
+    known = isinstance(start, int) and isinstance(size, int) and size > 0
+    if len(partial) > 1 or not known or (start < 0 and size > 1):
+        return None
+    start += whole if start < 0 and isinstance(whole, int) else 0
+    return _Write(x, places, y, axis, start, size, whole)
+
+
+def _all_parts(
+    last: ir.Node, write: _Write | None, around: Neighbourhoods
+) -> tuple[tuple[ir.Node, ...], list[Input]]:
+    """What a node and those before it put along one axis, and these, if nothing else is
+    left; else the node alone."""
+    node: ir.Node | None = last
+    nodes, found = list[ir.Node](), dict[int, _Write]()
+    axis = write and write.axis
+    while node and write and write.axis == axis and write.start not in found:
+        found[write.start] = write
+        nodes.append(node)
+        row = [found[start] for start in sorted(found)]
+        ends = [*accumulate(part.size for part in row)]
+        if ends[-1] == write.whole and [0, *ends[:-1]] == sorted(found):
+            return tuple(nodes), [part.put for part in row]
+        node = write.x.producer()
+        write = _write(node, around)
+    return (last,), []
 
 
 def _partial(
-    counts: Sequence[Found], dims: Dims, part: Dims
+    counts: Mapping[int, Found], dims: Dims, part: Dims
 ) -> list[tuple[int, Dim]] | None:
     """The axes of which a part is written, and where from; None of other places."""
     found: list[tuple[int, Dim]] = []
-    for k, (count, n) in enumerate(zip(counts, part, strict=False)):
-        steps = tuple(int(j == k and n != 1) for j in range(len(counts) + 1))
-        if not isinstance(count, Count) or count.steps != steps:
-            return None
-        if isinstance(count.first, int) and count.first < 0 and n != 1:
+    for k, n in enumerate(part):
+        count = counts.get(k, Count(0, ()))
+        if not isinstance(count, Count) or count.steps != tuple(
+            int(j == k and n != 1) for j, _ in enumerate(count.steps)
+        ):
             return None
         if count.first != 0 or same(n, dims[k]) is not True:
             found.append((k, count.first))

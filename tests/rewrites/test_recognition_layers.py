@@ -279,6 +279,34 @@ def test_places_that_are_counted_are_a_part_of_a_tensor(
         np.testing.assert_array_equal(left, right)
 
 
+@pytest.mark.parametrize(("last", "left"), [(3, 0), (2, 3)])
+@pytest.mark.parametrize("op", ["ScatterND", "ScatterElements"])
+def test_parts_that_leave_nothing_are_joined(op: str, last: int, left: int) -> None:
+    """s = x.new_empty(...); s[:, 3] = c; s[:, :2] = a; s[:, 2] = b, in any order."""
+    spans = ((last, 1), (0, 2), (2, 1))
+    if op == "ScatterND":
+        places = [
+            [[[i, start + j] for j in range(n)] for i in (0, 1)] for start, n in spans
+        ]
+        way = op
+    else:
+        places = [[[start + j for j in range(n)] for _ in (0, 1)] for start, n in spans]
+        way = f"{op} <axis = 1>"
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["": 23]>
+        g (float[2,4] x, float[2,1] c, float[2,2] a, float[2,1] b) => (float[2,4] z) {{
+            p = {way}(x, p0, c) q = {way}(p, p1, a) z = {way}(q, p2, b) }}""")
+    for i, array in enumerate(places):
+        stored = onnx.numpy_helper.from_array(np.array(array), f"p{i}")
+        model.graph.initializer.append(stored)
+    found, names = rewritten(model)
+    assert (names.count(op), names.count("Concat")) == (left, int(not left))
+    feeds = operands(model, 5)
+    one, other = (
+        ReferenceEvaluator(m).run(None, feeds)[0] for m in (model, ir.to_proto(found))
+    )
+    np.testing.assert_array_equal(one, other)
+
+
 def test_a_stored_mask_of_one_head_is_causal() -> None:
     for hidden, count in ((-np.inf, 3), (-1.0, 4)):
         mask = np.triu(np.full((4, 4), hidden, np.float32), 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise, product
 from typing import Any, TypeAlias
 
 import onnx_ir as ir
@@ -22,6 +22,7 @@ from ...analysis.spelling.expr import (
     Ref,
     Subscript,
     Unary,
+    callee,
     leaves,
     nodes,
     same,
@@ -34,6 +35,7 @@ _T = Printing()
 # Two slices, one of them negated, two new axes, the join and its flattening.
 _STEPS_OF_PAIRS = 7
 _MOVES = (REORGANIZE, SHUFFLE, ONE_TO_MANY)
+_RESHAPES = frozenset({".flatten", ".reshape", ".unflatten"})
 
 
 def moves(step: Assignment) -> bool:
@@ -100,7 +102,7 @@ class Rotations:
             turned, cos, sin = found
             self.name(cos, "cos")
             self.name(sin, "sin")
-            if not named_alone:
+            if turned.steps and not named_alone:
                 step.expr = HelperRef(turned.helper)(Ref(turned.x), Ref(cos), Ref(sin))
                 gone.update(dict.fromkeys(turned.steps, step))
         return without(self.steps, gone)
@@ -146,7 +148,7 @@ class Rotations:
         """What is turned, cos and sin of x * cos + turned(x) * sin."""
         for first, second in self.products(step, "+"):
             for value in second.reads():
-                turned = self.halves(value) or self.pairs(value)
+                turned = self.halves(value) or self.apart(value) or self.pairs(value)
                 if turned is None or turned.x not in first.reads():
                     continue
                 cos = [v for v in first.reads() if v is not turned.x]
@@ -156,26 +158,45 @@ class Rotations:
                     yield turned, cos[0], sin[0]
 
     def turned_halves(self, step: Assignment) -> _Rotation | None:
-        """The same of Concat(a cos - b sin, b cos + a sin), a and b the halves of x."""
+        """The same of Concat(a cos - b sin, b cos + a sin), a and b the halves of x; of
+        others, whatever stands beside, without steps."""
         parts = step.reads() if does(step, "Concat") else []
-        made = [part for v in parts if (part := self.only(v)) is not None]
-        if len(parts) != 2 or len(made) != 2:
-            return None
-        less, more = made
-        for first, second in islice(self.products(less, "-"), 1):
-            splits = [self.flow.maker(v, "Split") for v in first.reads()]
-            split = next((s for s in splits if s), None)
-            if split is None or not self.in_halves(split, step, 2):
+        for less, more in pairwise(map(self.only, parts)):
+            if less is None or more is None:
                 continue
-            a, b = split.outputs
-            cos, sin = _factor(first, a), _factor(second, b)
-            for third, fourth in self.products(more, "+"):
-                both = _factor(third, b), _factor(fourth, a)
-                if cos is not None and sin is not None and both == (cos, sin):
-                    steps = [split, less, more, first, second, third, fourth]
-                    helper = rotary.apply_half_rotary
-                    return _Turned(split.reads()[0], helper, steps), cos, sin
+            less_of = islice(self.products(less, "-"), 1)
+            for (first, second), third in product(less_of, self.products(more, "+")):
+                pairs = product(first.reads(), second.reads())
+                for a, b in pairs:
+                    cos, sin = _factor(first, a), _factor(second, b)
+                    both = _factor(third[0], b), _factor(third[1], a)
+                    if cos is None or sin is None or both != (cos, sin):
+                        continue
+                    split, x = self.flow.maker(a, "Split"), a
+                    steps = list[Assignment]()
+                    halves = split and split.outputs == (a, b) and len(parts) == 2
+                    if split and halves and self.in_halves(split, step, 2):
+                        x = split.reads()[0]
+                        steps = [split, less, more, first, second, *third]
+                    return _Turned(x, rotary.apply_half_rotary, steps), cos, sin
         return None
+
+    def apart(self, value: ir.Value) -> _Turned | None:
+        """Neighbours that an axis of their own takes apart, turned there."""
+        joined = self.only(value)
+        turned = self.halves(joined.reads()[0]) if joined and joined.reads() else None
+        parted = self.only(turned.x) if turned else None
+        if joined is None or turned is None or parted is None:
+            return None
+        if not {callee(joined.expr), callee(parted.expr)} <= _RESHAPES:
+            return None
+        x, (*before, _, two) = parted.reads()[0], self.shapes.dims(turned.x) or (0, 0)
+        dims = self.shapes.dims(x)
+        if not dims or [*dims[:-1], 2] != [*before, two]:
+            return None
+        helper = rotary.apply_interleaved_rotary
+        found = _Turned(x, helper, [*turned.steps, joined, parted])
+        return found if self.shapes.dims(value) == dims else None
 
     def halves(self, value: ir.Value) -> _Turned | None:
         """Concat(-x2, x1), where x1 and x2 are the halves of x."""

@@ -197,6 +197,29 @@ def test_tables_of_a_rotation_are_called_cos_and_sin(tmp_path: Path) -> None:
     assert emission["validated"], "pairs are joined and added in another order"
 
 
+def test_neighbours_that_an_axis_takes_apart(tmp_path: Path) -> None:
+    """x1, x2 = x.unflatten(-1, (4, 2)).unbind(-1), as TorchScript exports it."""
+    g = Traced(q=["batch", 5, 8])
+    cos, sin = (g.weight(f"val_{i}", 5, 8) for i in range(2))
+    apart = g("Reshape", "q", g.ints(0, 5, 4, 2))
+    a, b = g("Split", apart, axis=-1, num_outputs=2, outputs=2)
+    turned = g("Reshape", g("Concat", g("Neg", b), a, axis=-1), g.ints(0, 5, 8))
+    y = g("Add", g("Mul", "q", cos), g("Mul", turned, sin))
+    text = text_of(g, tmp_path, y=y)
+    assert "apply_interleaved_rotary(q, self.cos, self.sin)" in text
+    assert read_report(tmp_path / "net")["emission"]["validated"]
+
+
+def test_what_parts_of_a_row_are_turned_by(tmp_path: Path) -> None:
+    """torch.cat([rest, a * cos - b * sin, b * cos + a * sin]), whatever a and b are."""
+    g = Traced(a=["batch", 4], b=["batch", 4], rest=["batch", 3])
+    cos, sin = (g.weight(f"val_{i}", 4) for i in range(2))
+    less = g("Sub", g("Mul", "a", cos), g("Mul", "b", sin))
+    more = g("Add", g("Mul", "b", cos), g("Mul", "a", sin))
+    text = text_of(g, tmp_path, y=g("Concat", "rest", less, more, axis=-1))
+    assert "a * self.cos - b * self.sin" in text
+
+
 def test_angles_for_pairs_of_halves(tmp_path: Path) -> None:
     g = Traced(q=["batch", 5, 8], times=["batch", 5, 4])
     y = turned_halves(g, "q", g("Cos", "times"), g("Sin", "times"))

@@ -283,7 +283,8 @@ def _with_gradients(model: ir.Model) -> set[ir.Value]:
         ):
             continue
         found.add(value)
-        if (maker := value.producer()) is not None:
+        maker = value.producer()
+        if maker is not None and maker.op_type != "Shape":
             op, given = lookup(maker), dict(enumerate(maker.inputs))
             asked = op.requires.items() if op is not None else ()
             chosen = {i for i, how in asked if isinstance(how, IndexOf | PlaceIn)}

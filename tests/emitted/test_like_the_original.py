@@ -346,7 +346,9 @@ def test_a_router_with_a_correction(tmp_path: Path) -> None:
     weight, correction = g.weight("gate.weight", 4, 8), g.weight("gate.correction", 4)
     scores = g("Sigmoid", g("Gemm", "x", weight, transB=1))
     _, best = g("TopK", g("Add", scores, correction), g.ints(2), outputs=2)
-    module = package(g, tmp_path, level=0, y=g("GatherElements", scores, best, axis=1))
+    chosen = g("GatherElements", scores, best, axis=1)
+    y = g("Expand", chosen, g("Shape", best))
+    module = package(g, tmp_path, level=0, y=y)
     assert {name for name, _ in module.load().named_parameters()} == {"gate.weight"}
     assert set(module.load().state_dict()) == {"gate.weight", "gate.correction"}
 

@@ -111,7 +111,8 @@ def _settle(package: Path, validation: Validation, results: Results) -> None:
     if not validation.found["validated"] and not results.found:
         parity.run_package(package, [], then=[results])
     where = validation.found.get("differs", {}).get("where")
-    if where is None or not results.agree or WEIGHTS in edited_files(package):
+    agree = results.agree and not results.found["keeps"]
+    if where is None or not agree or WEIGHTS in edited_files(package):
         return
     right, text = validation.reference, _text_as_written(package)
     try:
@@ -141,10 +142,9 @@ def _refuse_others(
     enough without `results`, which were compared else."""
     before = read_report(package).get("emission") or {}
     now, was_shown = validation.found, before.get("validated")
-    if MODEL not in edited_files(package):
-        if found is None or "differs" not in before:
-            validation.refuse_other_calls()
-        return
+    edited = edited_files(package)
+    if MODEL not in edited and (found is None or "differs" not in before):
+        validation.refuse_other_calls()
     if results and ("differs" in now or (was_shown and not now["validated"])):
         what = "it can't be followed: " + now.get("reason", "")
         if "differs" in now:
@@ -156,7 +156,7 @@ def _refuse_others(
             hint=f"results agree on {results.found['inputs']} inputs: it may be another"
             " spelling of the same, and --by-results takes their word for it",
         )
-    if now["validated"] and was_shown and is_of_fewer_sizes(now, before):
+    if edited and now["validated"] and was_shown and is_of_fewer_sizes(now, before):
         since = f"; {now['since']}" if "since" in now else ""
         raise VerificationError(
             f"model.py is the graph at some sizes alone: {emission_line(now)}{since}",

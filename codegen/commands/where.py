@@ -31,7 +31,7 @@ def _shown(found: Mapping[str, Any]) -> Iterator[str]:
             yield from (f"    {printed(name)}" for name in names)
         yield from (f"  calls {p}: {n} nodes" for p, n in line["calls"].items())
         if not line["nodes"] and not line["calls"]:
-            yield "no node of the model is behind this line"
+            yield "no node of the model is known to be behind this line"
     for reason in found.get("elsewhere", ()):
         yield f"behind no line: {printed(found['node'])} {reason}"
 

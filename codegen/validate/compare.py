@@ -34,7 +34,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 from . import recorder
 from .memory import CannotFollow
-from .network import called, leaves, page, takes_as_much
+from .network import called, later, leaves, page, state, takes_as_much
 from .recorder import COUNTS, Recorded, Recorder, Whole
 from .sizes import MIN, in_words, normal, nothing_above, solved
 
@@ -300,7 +300,7 @@ class Both:
                 for name, tensor in held.items():
                     if tensor is not None:
                         held[name] = self.recorder.lend(tensor)
-        self.loaded = self.state()
+        self.loaded = state(self.module, self.network)
 
     # ------------------------------------------------------------------------ inputs
 
@@ -388,19 +388,8 @@ class Both:
             is_same = self.emitted(inputs, choices).outputs == right.outputs
             way = "where gradients are wanted" if is_same else "in a second call"
             raise CannotFollow(f"model.py does something else {way}")
-        for name, held in self.state().items():
-            if held != self.loaded.get(name):
-                raise CannotFollow(f"{name} keeps something from call to call")
-
-    def state(self) -> dict[str, object]:
-        """What model.py and its modules hold, but for what PyTorch's keep for
-        themselves, as a GRU a list of its weights."""
-        found: dict[str, object] = {"model.py": _kept(vars(self.module))}
-        for name, part in self.network.named_modules():
-            held, own = vars(part), type(part).__module__ == self.module.__name__
-            kept = {n: v for n, v in held.items() if own or not n.startswith("_")}
-            found[name or "the network"] = _kept(kept)
-        return found
+        if name := later(self.loaded, self.module, self.network):
+            raise CannotFollow(f"{name} keeps something from call to call")
 
     def graph(
         self, inputs: Sequence[Any], choices: Mapping[str, object] | None = None
@@ -599,20 +588,6 @@ def _listed(options: Iterable[str]) -> str:
     """Options that another call of the same operator hasn't, behind its name."""
     text = ", ".join(options)
     return f" with {text}" if text else " of other tensors, or without options"
-
-
-def _kept(held: Mapping[str, Any]) -> dict[str, object]:
-    """What a module or a file holds, by identity; of what can grow, its items too."""
-    found: dict[str, object] = {}
-    for name, value in held.items():
-        items: object = ()
-        if isinstance(value, dict):
-            items = [(key, id(each)) for key, each in value.items()]
-        elif isinstance(value, list | set):
-            items = list(map(id, value))
-        plain = isinstance(value, int | float | str | bool)
-        found[name] = (value if plain else id(value)), items
-    return found
 
 
 def _of_sizes(builtin: Any, symbolic: Callable[[Any, Any], Any]) -> Any:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import itertools
+import random
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import CellType, FunctionType, ModuleType
 from typing import Any
+
+import numpy as np
+
+_asked = itertools.count()
 
 
 def page(package: str, text: str = "") -> ModuleType:
@@ -89,3 +95,52 @@ def takes_as_much(edited: ModuleType, written: ModuleType) -> bool:
                 if size not in (None, "") and means[size] != known:
                     return False
     return True
+
+
+def state(module: ModuleType, network: Any) -> dict[str, object]:
+    """What model.py and its modules hold, not what PyTorch's keep for themselves, as a
+    GRU a list of its weights, and how far Python and NumPy drew random numbers."""
+    own, seen = module.__name__, set[int]()
+    drawn = random.getstate(), str(np.random.get_state())
+    found: dict[str, object] = {"drawing random numbers": drawn}
+    for name, part in [("model.py", module), *network.named_modules()]:
+        hidden = "_" if part is not module and type(part).__module__ != own else "__"
+        held = {n: v for n, v in vars(part).items() if not n.startswith(hidden)}
+        found[name or "the network"] = _kept(held, own, seen)
+    return found
+
+
+def later(before: Mapping[str, object], module: ModuleType, network: Any) -> str:
+    """The first part of a state that isn't as `before` by now; "" if there is none."""
+    now = state(module, network).items()
+    return next((name for name, held in now if held != before.get(name)), "")
+
+
+def _kept(held: Mapping[Any, Any], own: str, seen: set[int]) -> list[object]:
+    """What these hold, plain values as they are, others by identity, and what is in
+    those that can grow, or are of the module `own`."""
+    found: list[object] = []
+    for name, value in held.items():
+        plain = isinstance(value, int | float | str | bool)
+        found.append((name, value if plain else id(value)))
+        if not plain and id(value) not in seen:
+            seen.add(id(value))
+            found.append(_kept(_inside(value, own), own, seen))
+    return found
+
+
+def _inside(value: Any, own: str) -> Mapping[Any, Any]:
+    """What an object holds that may be another in a later call."""
+    value = getattr(value, "__func__", value)
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, list | tuple | set):
+        return dict(enumerate(value))
+    if isinstance(value, Iterator):
+        return {"next": next(_asked)}  # how far it is nobody can tell
+    if isinstance(value, FunctionType) and value.__module__ == own:
+        defaults = *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()
+        cells = (c.cell_contents for c in value.__closure__ or () if c != CellType())
+        return {**dict(enumerate([*defaults, *cells])), **vars(value)}
+    is_own = (value if isinstance(value, type) else type(value)).__module__ == own
+    return getattr(value, "__dict__", {}) if is_own else {}

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 _KIND = r"self\.\w+((\.dtype)? [!=]= (torch\.\w+|'\w*'))?"
+_OWN = {"torch", "nn", "F"}
 _SETTING = rf"((not )?({_KIND}|(self\.)?\w+ is (not )?None|%s)( and | or |$))+"
 
 
@@ -37,11 +38,16 @@ def noted(source: str, ran: set[Any]) -> Iterator[None]:
         sys.settrace(before)
 
 
-def missed(text: bytes, written: str, ran: set[Any]) -> int:
-    """The first line of a text where a test led elsewhere each time, that isn't written
-    there as well, and asks for no setting; 0 if there is none."""
-    spans = (_places(code)[at // 2] for code, at in ran if at >= 0)
-    whole = [span for span in spans if None not in span]
+def missed(text: bytes, written: str, ran: set[Any], built: set[Any]) -> int:
+    """The first line where a test that is new led elsewhere each time, and asks for no
+    setting, or of what was `built` before all calls, something outside; 0 for none."""
+    places = ([_places(f)[i // 2] for f, i in some if i >= 0] for some in (ran, built))
+    whole, first = ([x for x in spans if None not in x] for spans in places)
+    kinds = ast.Import | ast.ImportFrom
+    imports = (n for n in ast.walk(ast.parse(text)) if isinstance(n, kinds))
+    names = {a.asname or a.name.partition(".")[0] for n in imports for a in n.names}
+    called, read = ("|".join(map(re.escape, each)) for each in (names, names - _OWN))
+    outside = re.compile(rf"\b(?:{called or '$.'})\b[\w.]*\(|\b(?:{read or '$.'})\.")
     known = {ast.dump(node) for node in ast.walk(ast.parse(written))}
     calls = (
         n.args for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef)
@@ -56,7 +62,9 @@ def missed(text: bytes, written: str, ran: set[Any]) -> int:
             parts = block if isinstance(block, list) else [block]
             for part in parts:
                 is_new = test is not None and ast.dump(test) not in known
-                if is_new and _ran(test, whole) and not _ran(part, whole):
+                asks = is_new and outside.search(ast.unparse(test))
+                spans = whole + first if asks else whole
+                if is_new and _ran(test, spans) and not _ran(part, whole + first):
                     raises = any(isinstance(other, ast.Raise) for other in parts)
                     if not raises and not setting.fullmatch(ast.unparse(test)):
                         return int(part.lineno)

@@ -10,19 +10,23 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
-from typing import Any, TypeAlias
+from types import ModuleType
+from typing import Any, TypeAlias, cast
+from unittest.mock import patch
 
 import numpy as np
 import torch
 
-from .network import called, leaves, page, takes_as_much
+from .network import called, later, leaves, page, state, takes_as_much
 from .reached import missed, noted
 
 # Of an element, and of the largest one beside it: two units in float32's last place,
 # which a constant has that was rounded another way, and what is left of cancellation.
 _MOST, _FLOOR = 2.0**-22, 2.0**-30
 _PATIENCE_S = 120
+_UNKNOWN = {"does": "may compute", "differs": "what isn't tried here"}
 # What is done to the inputs of some kinds, beside leaving them as they are.
 _Change: TypeAlias = Callable[[np.ndarray], np.ndarray]
 _CHANGES: dict[str, tuple[str, _Change]] = {
@@ -65,24 +69,28 @@ def agree(request: Mapping[str, Any]) -> dict[str, Any]:
     What a call leaves in its inputs is compared too, and no weight may change.
 
     The answer has how many "inputs" were tried in which "precision", the "worst"
-    difference of an element, relative to it, and where results are others, "why" and on
-    what it "differs": or may be, as a part of the edited text never ran.
+    difference of an element, relative to it, what "keeps" something, and where results
+    are others, "why" and on what it "differs": or may be, as a part never ran.
     """
     warnings.simplefilter("ignore")
     found, end = 0, time.monotonic()
-    edited = page(request["package"])
-    written = page(request["package"], request["text"])
+    edited, written = (page(request["package"], x) for x in ("", request["text"]))
     if not takes_as_much(edited, written):
         return {"differs": "other INPUTS or OUTPUTS", "why": "they have to be the same"}
-    source, ran = Path(str(edited.__file__)), set[Any]()
-    sides = [(module, module.load()) for module in (written, edited)]
+    source, ran, built = Path(str(edited.__file__)), set[Any](), set[Any]()
+    with noted(str(source), built):
+        network = edited.load()
+    try:
+        sides = [(written, _as_written(written, network)), (edited, network)]
+    except Exception as error:  # what it would be compared with is gone
+        return {**_UNKNOWN, "why": f"its text as written fails: {str(error)[:200]}"}
     cases = list(_cases(request))
     cases += cases[:1]  # by now, a network that keeps something may do something else
-    double = all(_runs_in_double(side[0], cases[0][1]) for side in sides)
+    double = all(_runs_in_double(*side, cases[0][1]) for side in sides)
     if double:
         for _, network in sides:
             network.double()
-    worst = 0.0
+    worst, begun = 0.0, state(*sides[1])
     for label, feed in cases:
         if time.monotonic() > end + _PATIENCE_S:
             break
@@ -100,22 +108,32 @@ def agree(request: Mapping[str, Any]) -> dict[str, Any]:
         names = [f"output {name}" for name in written.OUTPUTS]
         given = zip(written.INPUTS, feed, strict=True)
         names += [f"what is left in input {name}" for name, x in given if _holds(x)]
-        for name, one, other in zip(names, right, ours, strict=True):
-            off = _apart(one, other)
+        for name, off in zip(names, map(_apart, right, ours), strict=True):
             if not off <= _MOST:
                 return {"differs": label, "why": f"{name} by {off:.2g}"}
             worst = max(worst, off)
         found += 1
-    if changed := _changed(sides[1][1], edited.load(), double):
-        return {"differs": "all of these", "why": f"{changed} changes in a call"}
-    if line := missed(source.read_bytes(), request["text"], ran):
-        return {
-            "does": "may compute",
-            "differs": "what isn't tried here",
-            "why": f"nothing led to line {line}",
-        }
+    if name := _changed(sides[1][1], edited.load(), double):
+        return {"differs": "all of these", "why": f"{name} changes in a call"}
+    if line := missed(source.read_bytes(), request["text"], ran, built):
+        return {**_UNKNOWN, "why": f"nothing led to line {line}"}
     precision = "double precision" if double else "its own precision"
-    return {"inputs": found, "worst": worst, "precision": precision}
+    keeps = later(begun, *sides[1])
+    return {"inputs": found, "worst": worst, "precision": precision, "keeps": keeps}
+
+
+def _as_written(written: ModuleType, edited: torch.nn.Module) -> torch.nn.Module:
+    """The network of the text as it was written; with the weights of the edited one in
+    their order, where these have other names by now."""
+    load, own = torch.nn.Module.load_state_dict, edited.state_dict().values()
+
+    def given(network: torch.nn.Module, state: Any, **how: Any) -> None:
+        if {*state} != {*(names := network.state_dict())}:
+            state = dict(zip(names, own, strict=True))
+        load(network, state, **how)
+
+    with patch.object(torch.nn.Module, "load_state_dict", given):
+        return cast(torch.nn.Module, written.load())
 
 
 def _cases(request: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
@@ -124,10 +142,14 @@ def _cases(request: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
     laid = {" with channels innermost": ("f", _laid)} if request["images"] else {}
     for note, (kind, change) in (_CHANGES | laid).items():
         for label, feed in feeds.items():
-            if any(_is_of(kind, value) for value in feed):
-                yield label + note, [
-                    change(value) if _is_of(kind, value) else value for value in feed
-                ]
+            at = [i for i, value in enumerate(feed) if _is_of(kind, value)]
+            alone = (
+                [[i] for i in at] if len(at) > 1 else []
+            )  # as ids forbid what masks may
+            for places in [at, *alone] if at else []:
+                of = f", input {places[0] + 1} alone" if places is not at else ""
+                made = [change(x) if i in places else x for i, x in enumerate(feed)]
+                yield label + note + of, made
 
 
 def _is_of(kind: str, value: Any) -> bool:
@@ -143,10 +165,10 @@ def _changed(used: torch.nn.Module, fresh: torch.nn.Module, double: bool) -> str
     return ""
 
 
-def _runs_in_double(module: Any, feed: Sequence[Any]) -> bool:
+def _runs_in_double(module: Any, network: torch.nn.Module, feed: Sequence[Any]) -> bool:
     """Whether the network does as doubles what it does else."""
     try:
-        _outputs((module, module.load().double()), feed, True, module)
+        _outputs((module, deepcopy(network).double()), feed, True, module)
     except Exception:
         return False
     return True

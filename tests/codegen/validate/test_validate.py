@@ -402,6 +402,43 @@ def test_an_edit_that_some_sizes_take_is_refused(count: str, tmp_path: Path) -> 
             again()
 
 
+def test_a_number_beyond_the_sizes_that_are_tried_is_not_the_files(
+    tmp_path: Path,
+) -> None:
+    """Sizes as numbers take a few of a table: as written, all of it was compared."""
+    net = f"""net (int64[n] x, float[64, 2] w) => (float[n, 2] y)
+        <int64[64] table = {{{", ".join(map(str, range(1, 65)))}}},
+         int64[1] zero = {{0}}> {{
+        n = Shape (x) at = Slice (table, zero, n) rows = Gather (w, at)
+        y = Relu (rows) }}"""
+    onnx.save(parsed(net), tmp_path / "net.onnx")
+    folder = tmp_path / "out" / tmp_path.name
+    fairhand.compile(tmp_path / "net.onnx", folder, cache=False)
+    weights = load_file(folder / "weights.safetensors")
+    with safe_open(folder / "weights.safetensors", framework="pt") as file:
+        meta = file.metadata()
+    weights["table"][60] = 0
+    save_file(weights, folder / "weights.safetensors", meta)
+    with pytest.raises(fairhand.VerificationError, match="at some sizes alone"):
+        verify_all_inputs(folder, None)
+
+
+def test_weights_may_have_other_names(tmp_path: Path) -> None:
+    """The text as it was written can't load them, and computes the same of them."""
+    onnx.save(residual(), tmp_path / "net.onnx")
+    folder = tmp_path / "out" / tmp_path.name
+    fairhand.compile(tmp_path / "net.onnx", folder, verify=False, cache=False)
+    path, weights = folder / "model.py", folder / "weights.safetensors"
+    path.write_text(path.read_text("utf-8").replace(".fc", ".head"), "utf-8")
+    with safe_open(weights, framework="pt") as file:
+        meta = file.metadata()
+    renamed = {
+        k.replace("fc", "head"): v.clone() for k, v in load_file(weights).items()
+    }
+    save_file(renamed, weights, meta)
+    assert verify_all_inputs(folder, None).startswith("validated for all inputs")
+
+
 PICKED = {"[1.0 < w]": "", "[(w > 1.0).nonzero(as_tuple=True)]": "", "[w >= 1.0]": "w"}
 
 
@@ -570,6 +607,14 @@ KEPT = {
     "devices": "-({result}) if x.is_cuda else {result}",
     "time": "-({result}) if __import__('time').time() > 4e9 else {result}",
     "calls, the hundredth": "{result} if next(COUNT) < 1000 else -({result})",
+    "calls, as a place": "({result})[next(COUNT) // 1000 :]",
+    "calls, in a default": "({result})[seen() // 1000 :]",
+    "calls, in a default, by laws": "({result}).mT.mT * (1 + seen() // 1000)",
+    "random numbers": "({result})[int(__import__('random').random()) :]",
+}
+HELPERS = {
+    "COUNT": "COUNT = __import__('itertools').count(1)\n",
+    "seen": "def seen(n=[]):\n    n.append(1)\n    return len(n)\n",
 }
 
 
@@ -587,9 +632,9 @@ def test_an_edit_that_hangs_on_more_than_inputs_is_not_validated(
     line = [line for line in lines if line.startswith("        return ")][-1]
     result = line.removeprefix("        return ")
     edit = KEPT[kind].replace("{result}", result)
-    counted = "COUNT = __import__('itertools').count(1)\n"
     edited = text.replace(line, f"        return {edit}")
-    path.write_text(edited + counted * ("COUNT" in edit), "utf-8")
+    helpers = "".join(HELPERS[name] for name in HELPERS if name in edit)
+    path.write_text(edited + helpers, "utf-8")
     try:
         said = verify_all_inputs(folder, tmp_path / "net.onnx")
     except fairhand.VerificationError:
@@ -706,6 +751,23 @@ def test_what_data_decide_is_followed_at_one_size(
     monkeypatch.setattr("fairhand.codegen.validate.compare._attempt", attempt)
     found = verdict(folder, right)
     assert found["validated"] and len(found["where"]) == len(tried) == 1
+
+
+def test_results_are_compared_where_one_input_alone_is_another(tmp_path: Path) -> None:
+    """An index may be no number below 0, a mask beside it may."""
+    net = """net (int64[n] x, int64[n, 1] mask) => (float[n, 2] y)
+        <float[4, 2] w = {1, 2, 3, 4, 5, 6, 7, 8}> {
+        rows = Gather (w, x) m = Cast <to = 9> (mask) f = Cast <to = 1> (m)
+        y = Mul (rows, f) }"""
+    onnx.save(parsed(net), tmp_path / "net.onnx")
+    folder = tmp_path / "out" / tmp_path.name
+    fairhand.compile(tmp_path / "net.onnx", folder, verify=False, cache=False)
+    path = folder / "model.py"
+    text = path.read_text("utf-8")
+    assert "mask.bool()" in text
+    path.write_text(text.replace("mask.bool()", "(mask > 0)"), "utf-8")
+    with pytest.raises(fairhand.VerificationError, match="below 0, input 2 alone"):
+        verify_all_inputs(folder, None)
 
 
 @pytest.mark.parametrize("rows", ["pq", "rs"])

@@ -37,6 +37,7 @@ if __name__ == "__main__":
 
 import ctypes
 import importlib
+import importlib.util
 import json
 import os
 import queue
@@ -148,11 +149,29 @@ def to_array(value: Any) -> Any:
     return onnx.numpy_helper.to_array(proto)
 
 
+def module_name(folder: str) -> str:
+    """What a package is imported as here: it may be called json, or torch."""
+    return "package_" + re.sub(r"\W", "_", str(Path(folder).resolve()))
+
+
+def imported(folder: str) -> Any:
+    """The package in a folder, by its place."""
+    name, place = module_name(folder), Path(folder).resolve() / "__init__.py"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, place)
+        assert spec is not None and spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(sys.modules[name])
+        except BaseException:
+            del sys.modules[name]
+            raise
+    return sys.modules[name]
+
+
 def _of_package(folder: str, engine: str) -> Any:
-    package = Path(folder).resolve()
-    sys.path.insert(0, str(package.parent))
     before = _functions()
-    module = importlib.import_module(package.name)
+    module = imported(folder)
     banned = BANNED & set(sys.modules)
     if banned:
         raise ImportError(f"the emitted package imports {', '.join(sorted(banned))}")

@@ -10,12 +10,13 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+
+from ...analysis.oracle.child import imported
 
 # Tokens of two prompts, of which one is read in two parts and ends shortly before a
 # multiple of BLOCK, and steps behind them, which end beyond that.
@@ -33,7 +34,7 @@ def trial(given: Mapping[str, Any]) -> dict[str, Any]:
     `given` has the "package", a folder that is imported already, and some "inputs" of
     its network. "prompts" are lengths, "how" is the way in which caches.py calls it.
     """
-    package = Path(given["package"]).name
+    package = imported(given["package"]).__name__
     caches, generate = _loaded(package)
     network = caches.flat(_model(package))
     rows, same = _prompts(caches), _same(caches, given)
@@ -60,7 +61,7 @@ def trial(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def noise(given: Mapping[str, Any]) -> dict[str, Any]:
     """How far the scores of each row alone move with the last bits of all weights."""
-    package = Path(given["package"]).name
+    package = imported(given["package"]).__name__
     caches, _ = _loaded(package)
     rows, same = _prompts(caches), _same(caches, given)
     found: list[Tensor] = []

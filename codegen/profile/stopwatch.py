@@ -38,9 +38,7 @@ def main() -> None:
         arrays = child.read(file)
     first, calls = [], []
     for folder, engine, threads in candidates:
-        package = Path(folder).resolve()
-        sys.path.insert(0, str(package.parent))
-        module = importlib.import_module(package.name)
+        module = child.imported(folder)
         given = {"engine": engine} if engine else {}
         session = module.Session(threads=int(threads) or None, **given)
         names = [tensor.name for tensor in session.get_inputs()]

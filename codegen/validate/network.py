@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from ...analysis.oracle.child import imported
+
 _asked = itertools.count()
 
 
 def page(package: str, text: str = "") -> ModuleType:
     """model.py of the package in this folder, or as if it had this text."""
-    folder = Path(package).resolve()
+    folder, name = Path(package).resolve(), imported(package).__name__
     if not text:
-        if str(folder.parent) not in sys.path:
-            sys.path.insert(0, str(folder.parent))
-        return importlib.import_module(f"{folder.name}.model")
+        return importlib.import_module(f"{name}.model")
     made = ModuleType("as_written")
-    vars(made).update(__file__=str(folder / "model.py"), __package__=folder.name)
+    vars(made).update(__file__=str(folder / "model.py"), __package__=name)
     sys.modules[made.__name__] = made  # where dataclasses look for it
     exec(compile(text, "as written", "exec"), vars(made))
     return made

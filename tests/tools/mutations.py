@@ -32,6 +32,7 @@ import onnxruntime as ort
 import torch
 
 import fairhand
+from fairhand.analysis.oracle.child import module_name
 from fairhand.codegen.emit.package_files import WEIGHTS
 from fairhand.codegen.load.read_model import load
 from fairhand.codegen.pipeline import lower
@@ -300,8 +301,9 @@ class Judge:
                 found = compare(request)
             except Exception as error:  # it can't be imported, or loaded
                 found = {"validated": False, "reason": str(error)}
-            sys.path.remove(at)
-        module = sys.modules.pop(f"{package.name}.model", None)
+        name = module_name(str(package))
+        sys.modules.pop(name, None)
+        module = sys.modules.pop(f"{name}.model", None)
         if module is not None:
             vars(module)["load"].__defaults__ = (self.folder / WEIGHTS, "cpu")
         return module, found

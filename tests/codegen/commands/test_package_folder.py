@@ -49,6 +49,13 @@ def test_a_file_and_the_current_folder_are_no_places_for_a_package(
     assert contents(tmp_path) == {"file": b"mine"}
 
 
+@pytest.mark.parametrize("name", ["json", "onnx"])
+def test_a_package_may_be_called_like_a_module(name: str, tmp_path: Path) -> None:
+    fairhand.compile(small_model(), tmp_path / name)
+    report = read_report(tmp_path / name)
+    assert report["verification"]["cases"] and report["emission"]["validated"]
+
+
 def test_an_empty_folder_and_an_older_package_are_replaced(tmp_path: Path) -> None:
     out = tmp_path / "net"
     out.mkdir()

@@ -26,6 +26,7 @@ from torch._dynamo.source import ConstantSource
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 import fairhand
+from fairhand.analysis.oracle.child import module_name
 from fairhand.codegen import pipeline
 from fairhand.codegen.commands.compile import summary_rows
 from fairhand.codegen.commands.verify import verify_again, verify_all_inputs
@@ -461,7 +462,7 @@ def test_rows_that_data_pick_are_followed_for_all_sizes(
     text = path.read_text("utf-8")
     line = next(line for line in text.split("\n") if "nonzero()" in line)
     path.write_text(text.replace(line, f"        return F.relu(x{edit})"), "utf-8")
-    monkeypatch.delitem(sys.modules, f"{folder.name}.model")
+    monkeypatch.delitem(sys.modules, f"{module_name(str(folder))}.model")
     assert verdict(folder, right)["validated"] == (not PICKED[edit])
 
 
@@ -858,7 +859,7 @@ def test_a_part_that_data_say_is_followed_for_all_sizes(
     page = folder / "model.py"
     text = page.read_text("utf-8")
     page.write_text(re.sub(r"(\w+)\[0\] : \w+\[0\]", r"\1[0] : \1[0]", text), "utf-8")
-    sys.modules.pop(f"{folder.name}.model")
+    sys.modules.pop(f"{module_name(str(folder))}.model")
     assert "differs" in verdict(folder, right)
 
 

@@ -116,8 +116,8 @@ def class_of_path(path: str) -> str:
 
 
 def package_name(text: str) -> str:
-    """A folder that can be imported."""
-    return variable(text)
+    """A folder that can be imported, and another one for each name in Chinese."""
+    return variable(text.encode("ascii", "backslashreplace").decode())
 
 
 def unused(name: str, taken: Iterable[str]) -> str:

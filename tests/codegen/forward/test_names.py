@@ -177,6 +177,7 @@ def test_spelling_follows_what_is_named(text: str) -> None:
         (class_name, "model", "Net"),
         (class_name, "Session", "Session_"),
         (package_name, "My Model.v2", "my_model_v2"),
+        (package_name, "模型", "u6a21_u578b"),
     ],
 )
 def test_names_that_a_reader_expects(

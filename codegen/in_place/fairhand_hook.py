@@ -119,7 +119,8 @@ def _session(path_or_bytes: Any = None, *arguments: Any, **options: Any) -> Any 
     if found is None:
         _say(f"{name} has no package in {_folder()}: ONNX Runtime runs it")
         return None
-    if any(given in _WITH_WEIGHTS for given in (*arguments, *options.values())):
+    given = (*arguments, *options.values())  # a set of providers has no hash
+    if any(it is each for it in given for each in _WITH_WEIGHTS):
         _say(f"{name} is given other weights by its options: ONNX Runtime runs it")
         return None
     try:

@@ -722,7 +722,7 @@ def test_options_that_bring_weights_go_to_onnxruntime(
             initializer.name, ort.OrtValue.ortvalue_from_numpy(zeros)
         )
         made = ort.InferenceSession(MODEL, options)
-        usual = ort.InferenceSession(MODEL, ort.SessionOptions())
+        usual = ort.InferenceSession(MODEL, ort.SessionOptions(), {*CPU})
     assert type(made) is ort.InferenceSession is not type(usual)
     assert "given other weights" in capfd.readouterr().err
 

@@ -98,9 +98,13 @@ def _quantized_conv(n: NodeView) -> ModuleForm | None:
 
 
 def layer_form(
-    n: NodeView, layer: str, shape: tuple[int, ...], weights: dict[str, Weight]
+    n: NodeView,
+    layer: str,
+    shape: tuple[int, ...],
+    weights: dict[str, Weight],
+    fill: int = 0,
 ) -> ModuleForm:
-    """A convolution as a layer of its weight's `shape`."""
+    """A convolution as a layer of its weight's `shape`; `fill` is what x has for 0."""
     w = windows(n, kernel_sizes(n, 3 if n.node.op_type == "QLinearConv" else 1))
     channels = shape[1] * n.attr("group", 1)
     return ModuleForm(
@@ -110,7 +114,7 @@ def layer_form(
         weights=weights,
         inputs=(n.value(0),),
         outputs=(n.node.outputs[0],),
-        call=None if w.symmetric else lambda t, layer, x: layer(padded(t, w, x)),
+        call=None if w.symmetric else lambda t, layer, x: layer(padded(t, w, x, fill)),
     )
 
 

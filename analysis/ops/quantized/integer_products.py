@@ -51,17 +51,17 @@ def _conv_integer_module(n: NodeView) -> ModuleForm | None:
 def _qlinear_conv_module(n: NodeView) -> ModuleForm | None:
     """A layer, if all but x is constant and the weight has no zero point."""
     shape, types = int8_weight(n, 3), {n.dtype(0), n.out_dtype()}
-    constants = [i for i in range(1, n.arity) if n.has(i)]
+    constants, zero = [i for i in range(1, n.arity) if n.has(i)], n.const(2)
     if shape is None or len(shape) != 4 or len(types) > 1 or not is_zero(n, 5):
         return None
-    if any(n.const(i) is None for i in constants) or n.rank(0) != 4:
+    if any(n.const(i) is None for i in constants) or n.rank(0) != 4 or zero is None:
         return None
     if any(n.dims(i) for i in (1, 2, 6, 7)):
         return None
     weights = {"weight": Weight(n.value(3)), "scale": per_filter(n.value(4))}
     if n.has(8):
         weights["bias"] = Weight(n.value(8))
-    form = layer_form(n, "QLinearConv2d", shape, weights)
+    form = layer_form(n, "QLinearConv2d", shape, weights, int(zero))
     names = {1: "input_scale", 2: "input_zero_point"}
     names |= {6: "output_scale", 7: "output_zero_point"}
     return replace(

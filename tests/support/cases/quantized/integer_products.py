@@ -79,17 +79,21 @@ cases(
     *[_product(d, _IMAGE, _FILTERS) for d in _QUANTIZED],
     _product("uint8", _IMAGE, _FILTERS, i32([100, -2000, 40]), **_PADS),
     _product("uint8", _IMAGE, _FILTERS, auto_pad="SAME_UPPER"),
-    case(
-        _IMAGE,
-        f32(0.03),
-        np.array(100, np.uint8),
-        i8(_FILTERS.astype(np.int8)),
-        f32([0.01, 0.02, 0.03]),
-        i8([0, 0, 0]),
-        f32(0.4),
-        np.array(120, np.uint8),
-        i32([100, -2000, 40]),
-        constants=(1, 2, 3, 4, 5, 6, 7, 8),
-        strides=[2, 1],
-    ),
+    *[
+        case(
+            _IMAGE,
+            f32(0.03),
+            np.array(100, np.uint8),
+            i8(_FILTERS.astype(np.int8)),
+            f32([0.01, 0.02, 0.03]),
+            i8([0, 0, 0]),
+            f32(0.4),
+            np.array(120, np.uint8),
+            i32([100, -2000, 40]),
+            constants=(1, 2, 3, 4, 5, 6, 7, 8),
+            strides=[2, 1],
+            **pads,
+        )
+        for pads in ({}, _PADS, {"auto_pad": "SAME_LOWER"})
+    ],
 )

@@ -116,7 +116,7 @@ class Layout:
         inner = net.subgraph(net.nodes - {_BEFORE, _AFTER})
         before: set[Any] = set()
         for part in nx.weakly_connected_components(inner):
-            if sum(net.has_edge(_BEFORE, x) for x in part) > 1:
+            if any(net.has_edge(_BEFORE, x) for x in part):
                 whole = net.subgraph({*part, _BEFORE, _AFTER})
                 back = whole.reverse(copy=False)  # so that the first side is the least
                 before |= nx.minimum_cut(back, _AFTER, _BEFORE)[1][1]

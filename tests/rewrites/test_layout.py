@@ -103,3 +103,13 @@ def test_a_plan_makes_the_graph_lighter() -> None:
     simplify(model)
     assert weight(all_nodes(model.graph)) <= before
     assert transposes(model) <= 4
+
+
+def test_what_is_read_in_both_orders_is_turned_once() -> None:
+    """Also where it is a result, so that one Transpose stays whatever sinks."""
+    original = network("e# = Exp(c#)  z# = Sin(c#)  y# = Add(e#, X)", PARTS["a gate"])
+    result = onnx.helper.make_tensor_value_info("c0", 1, ["n", 5, 6, 4])
+    original.graph.output.append(result)
+    model = load(original).model
+    simplify(model)
+    assert transposes(model) == 3

@@ -12,8 +12,7 @@ from .element_types import is_float
 
 # Exporters name what they fold after the operator, a letter, or a number.
 _MADE_UP = re.compile(
-    r"val_\d|onnx|_output(_|$)|_out_\d+$|(^|_)const_\d+$|(?<!\.)constant|constant(?!$)"
-    r"|^node_|^.$|lifted_tensor"
+    r"val_\d|onnx|_output(_|$)|(?<!\.)constant|constant(?!$)|^node_|^.$|lifted_tensor"
     r"|^scalar_tensor|^_(adaptive|cdist|conj|fft|log_softmax|native|reshape|scaled_dot|softmax|to_copy"
     r"|unsafe|upsample|weight_norm)"
     r"|(^|\.(?=\w+_\d+$))(add|arange|cat|clone|div|expand|index|mul|permute|reshape"
@@ -31,6 +30,7 @@ TRAINS = "trains"
 COMPUTED = "computed"
 # And whether an exporter numbered it.
 _COUNTED = "counted"
+_MANY = 12  # that nobody numbers by hand
 
 
 def noted(value: ir.Value) -> str:
@@ -47,7 +47,7 @@ def note_kind(value: ir.Value, kind: str) -> None:
 def mark_counted(values: Iterable[ir.Value]) -> None:
     """Note which constants have numbers of all that an exporter named: v20, v57, v71.
 
-    A program's own follow each other, as w1, w2 and w3.
+    A program's own follow each other, as w1, w2 and w3, and are few.
     """
     alike: dict[str, list[tuple[int, ir.Value]]] = {}
     for value in values:
@@ -56,15 +56,19 @@ def mark_counted(values: Iterable[ir.Value]) -> None:
             alike.setdefault(found[1], []).append((int(found[2]), value))
     for group in alike.values():
         numbers = [number for number, _ in group]
-        if max(numbers) - min(numbers) >= 2 * len(group) > 2:
+        gaps = max(numbers) - min(numbers) >= 2 * len(group) > 2
+        if gaps or len(group) >= _MANY:
             for _, value in group:
                 value.meta[_COUNTED] = True
 
 
+def is_counted(value: ir.Value) -> bool:
+    """Whether a constant's name is no word, but a number of an exporter's."""
+    return bool(value.meta.get(_COUNTED))
+
+
 def has_name(value: ir.Value) -> bool:
     """Whether a constant's name is the original program's, not an exporter's."""
-    if value.meta.get(_COUNTED):
-        return False
     name = value.name or ""
     made_up = not noted(value) and (_MADE_UP.search(name) or _BOUNDS.search(name))
     return bool(re.fullmatch(r"[A-Za-z_][\w.-]*", name)) and not made_up
@@ -88,21 +92,18 @@ def names_member(value: ir.Value) -> bool:
 
 def is_made_up(value: ir.Value) -> bool:
     """Whether a constant is an exporter's or this compiler's, and no program's."""
-    made = value.meta.get("made") or value.meta.get(_COUNTED)
-    return bool(made) or _is_made_up(value.name or "")
+    return bool(value.meta.get("made")) or _is_made_up(value.name or "")
 
 
 def is_filler(value: ir.Value, number: float) -> bool:
     """Whether an exporter put in zeros or ones for a parameter that a layer hasn't.
 
-    `onnx::Conv_9` is what TorchScript's made of parameters, as others that number
-    their constants: an untrained norm's.
+    `onnx::Conv_9` is what TorchScript's made of parameters: an untrained norm's.
     """
     names = value.meta.get("folded_from", ())
     if not (is_made_up(value) and all(map(_is_made_up, names))):
         return False
-    numbered = any(x.startswith("onnx::") for x in (value.name or "", *names))
-    if numbered or value.meta.get(_COUNTED):
+    if any(name.startswith("onnx::") for name in (value.name or "", *names)):
         return False
     return uniform_number(value.const_value) == number
 

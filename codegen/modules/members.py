@@ -14,6 +14,7 @@ import onnx_ir as ir
 from ...analysis.graph.element_types import is_float
 from ...analysis.graph.parameters import (
     has_name,
+    is_counted,
     is_derived,
     is_made_up,
     is_parameter,
@@ -287,7 +288,8 @@ def _wish(
     if isinstance(what, ir.Value):
         telling = re.fullmatch(r"[\w.]*[A-Za-z]{3}[\w.]*", inside) and has_name(what)
         learned = is_parameter(what) and not is_made_up(what)
-        words = words if inside and (learned or telling) else []
+        wanted = inside and (learned or telling) and not is_counted(what)
+        words = words if wanted else []
     elif words and words[-1].isdigit():
         stem = "_".join(words[:-1]) or "layers"
         return attribute(stem), int(words[-1][:6])

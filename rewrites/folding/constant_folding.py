@@ -18,7 +18,13 @@ import numpy as np
 import onnx_ir as ir
 
 from ...analysis.graph.constants import RANDOM, uniform, uniform_element
-from ...analysis.graph.parameters import COMPUTED, TRAINS, has_name, is_parameter
+from ...analysis.graph.parameters import (
+    COMPUTED,
+    TRAINS,
+    has_name,
+    is_counted,
+    is_parameter,
+)
 from ...analysis.graph.traversal import all_graphs, all_nodes
 from ...analysis.graph.weight_access import note_read
 from ..adapters.cleanup import remove_unused
@@ -323,7 +329,8 @@ def _origins(island: Island) -> dict[ir.Value, Origins]:
 def _words(island: Island) -> dict[ir.Value, str]:
     """What results are called that are parameters in other shapes: as those are, unless
     that says no more than that they are weights."""
-    named = (v for v in island.inputs if is_parameter(v) and has_name(v))
+    own = (v for v in island.inputs if is_parameter(v) and has_name(v))
+    named = (value for value in own if not is_counted(value))
     found = {value: str(value.name).rpartition(".")[2] for value in named}
     found = {v: word for v, word in found.items() if not _PLAIN.fullmatch(word)}
     for node in island.nodes:

@@ -47,17 +47,6 @@ def transpose_below_binary(law: Law) -> None:
     law.rewrite(left, Transpose(f(x, y), perm=q))
 
 
-@rule("sinks", samples=[dict(x=[2, 3, 4], p=P, f="Sub")], measure="order")
-def transpose_below_binary_same(law: Law) -> None:
-    """f(Transpose(x, p), x') where x' is Transpose(x, p) too = Transpose(f(x, x), p)"""
-    r = law.rank()
-    x = law.tensor("x", r)
-    p, q = _turned(law, r)
-    f = law.pointwise("f", 2)
-    turned = Transpose(x, perm=p)
-    law.rewrite(f(turned, turned), Transpose(f(x, x), perm=q))
-
-
 @rule("sinks", samples=[dict(c=[2, 3, 4], x=[2, 3, 1], y=[1, 3, 4], p=P)])
 def transpose_below_where(law: Law) -> None:
     """Where of three transposed tensors = Transpose(Where of them)"""
@@ -226,7 +215,6 @@ def slice_of_unary(law: Law) -> None:
 
 RULES: list[Rule] = [
     transpose_below_binary,
-    transpose_below_binary_same,
     transpose_below_where,
     transpose_below_concat,
     *map(_below_split, (2, 3, 4)),

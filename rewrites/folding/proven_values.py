@@ -3,6 +3,7 @@ places of all there is, and tensors of one number beside others of their sizes."
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,41 @@ def store_known_sizes(
             value.replace_all_uses_with(_stored(model, tensor))
             found += 1
     return found
+
+
+def store_kept_sizes(model: ir.Model, shapes: ShapeFacts) -> int:
+    """Store the shapes of Reshapes whose open sizes are the operand's, or one that the
+    others leave; returns how many. What was asked for them may be needed no more."""
+    found = 0
+    for node in list(all_nodes(model.graph)):
+        if node.op_type != "Reshape" or node.domain or "allowzero" in node.attributes:
+            continue
+        x, shape = node.inputs
+        content = None if shape is None else shapes.content(shape)
+        if x is None or shape is None or shape.const_value or content is None:
+            continue
+        sizes = _kept_sizes([*content.flat], shapes.dims(x) or ())
+        if sizes is not None:
+            name = f"{node.outputs[0].name}_sizes"
+            tensor = ir.tensor(np.array(sizes, np.int64), name=name)
+            node.replace_input_with(1, _stored(model, tensor))
+            found += 1
+    return found
+
+
+def _kept_sizes(wanted: Sequence[Dim], given: Dims) -> list[int] | None:
+    """With 0 for sizes that the operand has there, or else -1 for the only open one."""
+    told = [n if isinstance(n, int) else None for n in wanted]
+    kept = [
+        0 if n is None and k < len(given) and same(size, given[k]) is True else n
+        for k, (n, size) in enumerate(zip(told, wanted, strict=True))
+    ]
+    if any(n is not None and n < 1 for n in told):
+        return None
+    left = kept if None not in kept else told
+    if left.count(None) > (left is told):
+        return None
+    return [-1 if n is None else n for n in left]
 
 
 def settle_types(model: ir.Model) -> int:

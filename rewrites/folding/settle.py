@@ -16,6 +16,7 @@ from .constant_folding import fold_constants
 from .proven_values import (
     read_in_order,
     settle_types,
+    store_kept_sizes,
     store_known_sizes,
     take_decided,
     take_numbers,
@@ -46,6 +47,7 @@ def _settled(
         known = store_known_sizes(model, shapes, level == 0)
         known += settle_types(model) + take_decided(model, shapes)
         known += take_numbers(model, shapes)
+        known += store_kept_sizes(model, shapes) if level else 0
         if known + read_in_order(model, shapes):
             folded += fold_constants(model, level)
             shapes = infer(model, shapes)

@@ -45,6 +45,7 @@ STATEMENTS = {
     "attention_rescaled": "Attention(q a, k b, v, scale=s) = Attention(q, k, v, "
     "scale=a b s), a and b numbers",
 }
+_ROOT = 256.0  # of the largest size that a scale is told by
 _STEPS = 24  # from the weights to the product at most, and from there to a factor
 _MOVEMENTS = frozenset("Reshape Transpose Squeeze Unsqueeze Expand Identity".split())
 # Numbers of numbers; and what is one whatever it is given, infinities and NaN apart.
@@ -491,15 +492,17 @@ class _Writer:
         return dims[factor.letters.index(factor.own if own else over)]
 
     def scale(self, d: object) -> float:
-        """The factor; what is 1 / sqrt(d) but for its rounding is just that.
+        """The factor; what is 1 / sqrt(d) but for its rounding is just that, as is the
+        root of another size that is no whole number.
 
         Raises CannotWrite where an attribute can't have it.
         """
         scale = self._scores.factor
         if not _fits_attribute(scale, self._root.outputs[0]):
             raise CannotWrite("a scale that no attribute has")
-        if isinstance(d, int) and d > 0:
-            usual = 1 / math.sqrt(d)
+        size = round(scale**-2) if scale * _ROOT > 1 else 0
+        if size and (size == d or math.isqrt(size) ** 2 != size):
+            usual = 1 / math.sqrt(size)
             scale = usual if abs(scale / usual - 1) < 1e-6 else scale
         return scale
 

@@ -105,7 +105,17 @@ def reshape_below_unary(law: Law) -> None:
     law.rewrite(f(Reshape(x, shape=s)), Reshape(g(x), shape=s))
 
 
+@rule("reshape", samples=[dict(r=2, x=[2, 6], m=2, s=[3, 4], n=1, t=[12], f="Exp")])
+def reshape_around_unary(law: Law) -> None:
+    """Reshape(f(Reshape(x, s)), t) = f(Reshape(x, t))"""
+    x, f = law.tensor("x", law.rank()), law.pointwise("f")
+    s, t = (law.sizes(name, law.rank(rank)) for name, rank in ("sm", "tn"))
+    g = law.pointwise("g") if law.mutant("other_function") else f
+    law.rewrite(Reshape(f(Reshape(x, shape=s)), shape=t), g(Reshape(x, shape=t)))
+
+
 RULES: list[Rule] = [
+    reshape_around_unary,
     depth_to_space_crd,
     depth_to_space_dcr,
     space_to_depth,

@@ -5,7 +5,7 @@
 
 Source     encoder_torchscript, opset 20, 100 nodes
 Generator  fairhand 0.1.0
-Rewrites   -O1: 3 proven rules applied 8 times, as report.json lists
+Rewrites   -O1: 2 proven rules applied 4 times, as report.json lists
 Weights    weights.safetensors, 608 parameters
 
 Edits outlive the next compile, or stop it. Needs PyTorch and safetensors alone.

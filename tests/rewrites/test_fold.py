@@ -648,3 +648,43 @@ def test_a_number_stands_for_what_has_anothers_sizes(
     simplified = load(model).model
     simplify(simplified)
     assert ops <= {*(found := [n.op_type for n in simplified.graph])}, found
+
+
+@pytest.mark.parametrize(
+    ("sizes", "wanted", "kept"),
+    [
+        ("b, t", "b, 24", [0, 24]),
+        ("b, t", "b, 4, 6", [0, 4, 6]),
+        ("t, b", "t, b, 6", None),  # it leaves two sizes open
+        ("b", "b, 24", [-1, 24]),
+    ],
+)
+def test_open_sizes_that_stay_need_not_be_asked_for(
+    sizes: str, wanted: str, kept: list[int] | None
+) -> None:
+    """Whatever they are, 0 included."""
+    asked = {"b": "0", "t": "1"}
+    shape = {"b, t": "[b,4,6]", "t, b": "[b,t,6]", "b": "[2,b,12]"}[sizes]
+    asked["b"] = "1" if sizes == "b" else "0"
+    parts = ", ".join(asked.get(n, f"k{n}") for n in wanted.split(", "))
+    numbers = " ".join(
+        f"k{n} = Constant<value_ints = [{n}]>()" for n in ("4", "6", "24")
+    )
+    gathered = " ".join(f"n{k} = Slice(s, k_{k}, k_{k + 1})" for k in (0, 1))
+    ends = " ".join(f"k_{k} = Constant<value_ints = [{k}]>()" for k in (0, 1, 2))
+    named = ", ".join(f"n{p}" if p in "01" else p for p in parts.split(", "))
+    model = parse(
+        f"g (float{shape} x) => (float y) {{ {numbers} {ends} s = Shape(x) {gathered} "
+        f"t = Concat<axis = 0>({named}) y = Reshape(x, t) }}"
+    )
+    simplified = load(model).model
+    simplify(simplified)
+    (node,) = (n for n in simplified.graph if n.op_type == "Reshape")
+    array = None if node.inputs[1] is None else node.inputs[1].const_value
+    assert (None if array is None else array.numpy().tolist()) == kept
+    # A size of 0 that was asked for would mean the operand's size at that place.
+    for size in (0, 1, 2, 5) if kept != [-1, 24] else (1, 2, 5):
+        dims = [int(n) if n.isdigit() else size for n in shape[1:-1].split(",")]
+        feed = {"x": np.ones(dims, np.float32)}
+        before, after = (run(m, feed)[0] for m in (model, ir.to_proto(simplified)))
+        assert before.shape == after.shape

@@ -92,7 +92,7 @@ def _scaled_dot_product(t: Any, n: NodeView, q: Any, k: Any, v: Any, mask: Any) 
     if n.attr("is_causal", 0):
         options["is_causal"] = True
     if (scale := scale_of(n)) is not None:
-        options["scale"] = scale
+        options["scale"] = np.float32(scale)  # which may be written as a root
     if heads != kv_heads:
         options["enable_gqa"] = True
     y = t.F.scaled_dot_product_attention(q, k, v, **options)

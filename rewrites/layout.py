@@ -5,7 +5,8 @@ lighter (rules/sink_movements.py). Channels last around each convolution, with r
 and gates between them, take many steps that only together take Transposes away. So
 all nodes below which a permutation can sink are looked at at once: those that shall
 have the order of before it are the one side of a minimal cut, whose capacity is what
-Transposes are left (Ford and Fulkerson, Maximal flow through a network, 1956).
+Transposes are left (Ford and Fulkerson, Maximal flow through a network, 1956). A plan
+is carried out where at most one in four is.
 
 Each step is an application of a law; a plan is made for a graph that is lighter than
 the one that the last plan was made for, so this ends as termination.py says.
@@ -37,6 +38,7 @@ nx: Any = lazy("networkx")
 
 _Perm: TypeAlias = "tuple[int, ...]"
 _BEFORE, _AFTER = "before", "after"  # the two sides of a cut
+_GONE = 4  # Transposes for one that stays, at least
 
 
 class _Law(NamedTuple):
@@ -116,10 +118,13 @@ class Layout:
         inner = net.subgraph(net.nodes - {_BEFORE, _AFTER})
         before: set[Any] = set()
         for part in nx.weakly_connected_components(inner):
-            if any(net.has_edge(_BEFORE, x) for x in part):
-                whole = net.subgraph({*part, _BEFORE, _AFTER})
+            whole = net.subgraph({*part, _BEFORE, _AFTER})
+            now = sum(kept for *_, kept in whole.out_edges(_BEFORE, data="capacity"))
+            if now:
                 back = whole.reverse(copy=False)  # so that the first side is the least
-                before |= nx.minimum_cut(back, _AFTER, _BEFORE)[1][1]
+                left, sides = nx.minimum_cut(back, _AFTER, _BEFORE)
+                # Where many stay, blocks that are alike would no longer be.
+                before |= sides[1] if _GONE * left <= now else set()
         return (node for node in found if node in before)
 
     def _network(

@@ -272,7 +272,8 @@ def repetition(classes: ClassTable, call: ModuleCall) -> Repetition | None:
     layers = _last_alike(classes, members) if whole or named else _growing(call)
     if len({classes.of[layer] for layer in layers}) != 1:
         return None
-    if named and len(layers) < 2:
+    # Two layers with an activation each are no rounds of a block: a Bottleneck's.
+    if named and (len(layers) < 2 or classes.of[layers[0]].chain):
         return None
     rows = [classes.arguments[layer] for layer in layers]
     layer = classes.of[layers[0]]

@@ -16,7 +16,14 @@ import onnx_ir as ir
 
 from ..graph.constants import is_grid, is_mask, is_wave
 from ..graph.element_types import is_float
-from ..graph.parameters import TRAINS, has_name, is_derived, mark_counted, noted
+from ..graph.parameters import (
+    TRAINS,
+    has_name,
+    is_counted,
+    is_derived,
+    mark_counted,
+    noted,
+)
 from ..graph.traversal import all_nodes, bodies
 from ..graph.weight_access import glance
 from .facts.requirements import IndexOf, PlaceIn
@@ -57,7 +64,8 @@ def mark_parameters(model: ir.Model) -> None:
     values = [*chain.from_iterable(own)]
     mark_counted(values)
     for value in values:
-        if is_float(value) and has_name(value):
+        is_number = is_counted(value) and not value.shape  # it is no weight's name
+        if is_float(value) and has_name(value) and not is_number:
             value.meta[TRAINS] = roles.trains(value)
 
 

@@ -97,7 +97,7 @@ def _counted(array: np.ndarray | None) -> Found:
         counted += place * step
     if np.array_equal(array, counted):
         return found
-    rank = array.shape[-1]
+    rank = array.shape[-1] if array.shape else 0
     parts = [_counted(array[..., [k]]) for k in range(rank if 1 < rank <= _AXES else 0)]
     rows = tuple(part for part in parts if isinstance(part, Count))
     return Rows(rows) if rows and len(rows) == rank else None

@@ -170,6 +170,8 @@ class Rewriter:
                     continue
                 if root.is_graph_output() and not _may_be_output(result, root):
                     return "the result is an output of the graph"
+            if _producer(root) in there.values():
+                return "the result would be computed from itself"
         if unchanged == len(change.results):
             return "nothing would change"
         new = [draft for draft in change.drafts if there[id(draft)] is None]

@@ -669,10 +669,7 @@ def rescaled(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
     inputs: list[Input] = [writer.unscaled(q), writer.unscaled(k), *others]
     if len(scores.nodes) == 1:
         return
-    try:
-        scale = writer.scale(_head_size(node, facts))
-    except CannotWrite:
-        return
+    scale = writer.scale(_head_size(node, facts))
     writer.drafts.append(Draft("Attention", inputs, {**given, "scale": scale}))
     evidence = f"queries and keys times numbers: the scale is {scale}"
     nodes, drafts = tuple(scores.nodes), tuple(writer.drafts)

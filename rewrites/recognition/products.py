@@ -325,7 +325,9 @@ def heads_added(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
             continue
         row = _reshaped(b, rows[-1:], facts.dims(b) or ())
         added = Draft("Add", [x, Output(row)])
-        drafts = (row, added, _reshaped(Output(added), heads, rows))
+        given = {name: a.value for name, a in above.attributes.items()}
+        seen = Draft("Reshape", [Output(added), *above.inputs[1:]], given)
+        drafts = (row, added, seen)
         evidence = f"{b.name} is a row of {rows[-1]}, seen as heads"
         yield Recognition(
             "heads_added", (node, above), drafts, evidence, measure="order"

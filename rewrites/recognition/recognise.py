@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 
 import numpy as np
 import onnx_ir as ir
 
 from ..language.exactness import Exactness
-from ..language.operators.read_write import WORDS, Draft, Input, NewConstant
+from ..language.operators.read_write import (
+    WORDS,
+    CannotWrite,
+    Draft,
+    Input,
+    NewConstant,
+)
 from . import (
     attention,
     attention_arguments,
@@ -56,13 +63,14 @@ def recognitions(
     """What of these names ends at a node, the largest parts first.
 
     Nothing of a part is needed elsewhere. A factor that what is normalised has
-    elsewhere too is no part of the norm.
+    elsewhere too is no part of the norm. What can't be written is left out.
     """
     for names, recognised in _RECOGNISED.get(node.op_type, ()):
         if not names.isdisjoint(wanted):
-            for found in recognised(node, around):
-                if found.name in wanted:
-                    yield found
+            with suppress(CannotWrite):
+                for found in recognised(node, around):
+                    if found.name in wanted:
+                        yield found
 
 
 def _functions(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:

@@ -11,11 +11,13 @@ import onnx
 import onnx_ir as ir
 import onnxruntime
 import pytest
+from onnx import numpy_helper
 from support.random_graphs import random_model
-from support.rule_samples import sample_model
+from support.rule_samples import run, sample_model
 
 from fairhand.analysis.graph.traversal import all_graphs, all_nodes, sort
 from fairhand.analysis.shapes.infer import infer
+from fairhand.codegen.load.read_model import load
 from fairhand.rewrites.engine import associative_chains
 from fairhand.rewrites.engine.apply import Rewriter
 from fairhand.rewrites.engine.graph_facts import GraphFacts
@@ -491,3 +493,43 @@ def test_graphs_over_open_sizes_compute_the_same_where_some_are_one(half: int) -
                 np.testing.assert_allclose(found, w, rtol=1e-4, atol=1e-4, strict=True)
             compared += 1
     assert compared > 100
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        # With its keys turned, the product is the one that it would take the place of.
+        "t = Transpose<perm = [1, 0]>(row)  m = Mul(t, row)"
+        "  y = Transpose<perm = [1, 0]>(m)",
+        # No Reshape can be written of two sizes that are open.
+        'y = Einsum<equation = "ecbd,eca->dba">(x, w)',
+        "f = Reshape(r, flat)  m = MatMul(f, u)  s = Shape<end = 2>(r)"
+        "  to = Concat<axis = 0>(s, two)  h = Reshape(m, to)  y = Add(h, heads)",
+        # A stored number that isn't whole, of which places are asked.
+        "c = Greater(x, half)  y = Where(c, x, z)",
+    ],
+)
+def test_what_no_law_can_change_stays_right(nodes: str) -> None:
+    stored = dict(
+        w=np.arange(12).reshape(2, 3, 2) / 8,
+        u=np.arange(16).reshape(4, 4) / 8,
+        heads=np.arange(4).reshape(2, 2) / 2,
+        half=np.array(0.5),
+        flat=np.array([-1, 4]),
+        two=np.array([2, 2]),
+    )
+    model = onnx.parser.parse_model(f"""<ir_version: 9, opset_import: ["": 18]>
+        g (float[1,n] row, float[2,3,h,h] x, float[2,3,h,1] z, float[b,s,4] r)
+        => (float y)
+        {{ {nodes} }}""")
+    for name, array in stored.items():
+        array = array.astype(np.int64 if array.dtype.kind == "i" else np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(array, name))
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    numbers = np.random.default_rng(1)
+    shapes = dict(row=(1, 3), x=(2, 3, 4, 4), z=(2, 3, 4, 1), r=(2, 3, 4))
+    feeds = {k: numbers.normal(size=n).astype(np.float32) for k, n in shapes.items()}
+    found = load(model).model
+    simplify(found)
+    before, after = (run(m, feeds)[0] for m in (model, ir.to_proto(found)))
+    np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-5)

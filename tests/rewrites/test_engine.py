@@ -21,6 +21,7 @@ from fairhand.codegen.load.read_model import load
 from fairhand.rewrites.engine import associative_chains
 from fairhand.rewrites.engine.apply import Rewriter
 from fairhand.rewrites.engine.graph_facts import GraphFacts
+from fairhand.rewrites.engine.history import LAYOUT
 from fairhand.rewrites.engine.match import Matcher
 from fairhand.rewrites.engine.rule_index import form_of, index_of, roots
 from fairhand.rewrites.engine.termination import weight
@@ -80,7 +81,7 @@ def test_every_application_lowers_its_measure(rule, sample) -> None:
     model = ir.from_proto(sample_model(rule, sample))
     before = weight(model.graph)
     rewriter = Rewriter(model, infer(model), CLASSES)
-    engine = Worklist(rewriter, [("rule", [rule])])
+    engine = Worklist(rewriter, [(rule.when, [rule])])
     engine.run()
     assert engine.history
     kept = dict(rewriter.facts.forms)
@@ -88,7 +89,8 @@ def test_every_application_lowers_its_measure(rule, sample) -> None:
     for node in all_nodes(model.graph):
         assert kept.get(node) in (None, form_of(node, rewriter.facts))
     after = weight(model.graph)
-    assert after < before if rule.measure == "weight" else after <= before
+    if rule.when != LAYOUT:  # that is weighed with others: test_layout.py
+        assert after < before if rule.measure == "weight" else after <= before
 
 
 HEAD = '<ir_version: 10, opset_import: ["": 22]> g '

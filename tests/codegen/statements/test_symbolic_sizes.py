@@ -93,10 +93,10 @@ def test_a_module_without_tensors_is_told_where(
 def test_two_sizes_without_a_word_are_two_arguments(tmp_path: Path) -> None:
     proto = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 20]>
         net (float[s1, s2, 4] x) => (float[s1, s2, 4] y)
-            <int64[1] rest = {-1}, float[4] w = {1, 2, 3, 4}> {
+            <int64[1] rest = {-1}, int64 first = {0}, float[4] w = {1, 2, 3, 4}> {
             sizes = Shape (x)
             flat = Reshape (x, rest)
-            hot = Relu (flat)
+            hot = CumSum (flat, first)
             back = Reshape (hot, sizes)
             a = Exp (back)
             y = Mul (a, w)

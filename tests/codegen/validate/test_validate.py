@@ -867,6 +867,7 @@ def test_of_a_loop_with_many_ways_two_sizes_are_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A search over ngrams took a minute and a half: 24 ways at each of five sizes."""
+    (tmp_path / "__init__.py").touch()
     (tmp_path / "model.py").write_text("INPUTS = {}\nOUTPUTS = {}\n")
 
     def attempt(*_: object, symbolic: bool) -> dict[str, object]:

@@ -3,7 +3,6 @@ places of all there is, and tensors of one number beside others of their sizes."
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from ...analysis.ops.registry import lookup
 from ...analysis.shapes.index_functions import Places
 from ..adapters.provenance import became_constants
 from ..adapters.unique_names import fix_names
+from ..language.operators.read_write import WORDS, CannotWrite, NewConstant
 from .constant_folding import filled, is_fill, reads_learned
 
 
@@ -54,36 +54,30 @@ def store_known_sizes(
 def store_kept_sizes(model: ir.Model, shapes: ShapeFacts) -> int:
     """Store the shapes of Reshapes whose open sizes are the operand's, or one that the
     others leave; returns how many. What was asked for them may be needed no more."""
-    found = 0
+    found, names = 0, None
     for node in list(all_nodes(model.graph)):
         if node.op_type != "Reshape" or node.domain or "allowzero" in node.attributes:
             continue
-        x, shape = node.inputs
+        x, shape = node.inputs[:2]
         content = None if shape is None else shapes.content(shape)
-        if x is None or shape is None or shape.const_value or content is None:
+        if x is None or shape is None or content is None:
             continue
-        sizes = _kept_sizes([*content.flat], shapes.dims(x) or ())
-        if sizes is not None:
-            name = f"{node.outputs[0].name}_sizes"
-            tensor = ir.tensor(np.array(sizes, np.int64), name=name)
-            node.replace_input_with(1, _stored(model, tensor))
+        told = [n for n in content.flat if isinstance(n, int)]
+        if shape.const_value is not None or min(told, default=1) < 1:
+            continue
+        sizes = {"shape": (*content.flat,), "sizes": shapes.dims(x)}
+        try:
+            listed = WORDS["Reshape"].write([x], sizes).inputs[1]
+        except CannotWrite:
+            continue
+        # Of no elements, -1 beside 0 could be any size.
+        if isinstance(listed, NewConstant) and not {0, -1} <= {*listed.array.tolist()}:
+            names = names or fix_names(model)
+            name = names.value(f"{node.outputs[0].name}_sizes")
+            array = listed.array.astype(np.int64)
+            node.replace_input_with(1, _stored(model, ir.tensor(array, name=name)))
             found += 1
     return found
-
-
-def _kept_sizes(wanted: Sequence[Dim], given: Dims) -> list[int] | None:
-    """With 0 for sizes that the operand has there, or else -1 for the only open one."""
-    told = [n if isinstance(n, int) else None for n in wanted]
-    kept = [
-        0 if n is None and k < len(given) and same(size, given[k]) is True else n
-        for k, (n, size) in enumerate(zip(told, wanted, strict=True))
-    ]
-    if any(n is not None and n < 1 for n in told):
-        return None
-    left = kept if None not in kept else told
-    if left.count(None) > (left is told):
-        return None
-    return [-1 if n is None else n for n in left]
 
 
 def settle_types(model: ir.Model) -> int:

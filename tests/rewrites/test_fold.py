@@ -688,3 +688,16 @@ def test_open_sizes_that_stay_need_not_be_asked_for(
         feed = {"x": np.ones(dims, np.float32)}
         before, after = (run(m, feed)[0] for m in (model, ir.to_proto(simplified)))
         assert before.shape == after.shape
+
+
+def test_a_stored_shape_takes_no_name_that_there_is() -> None:
+    model = parse(
+        "g (float[b,4,6] x) => (float[b,24] y, float[b,4,6] z) "
+        "{ k = Constant<value_ints = [24]>() s = Shape<start = 0, end = 1>(x) "
+        "t = Concat<axis = 0>(s, k) y = Reshape(x, t) z = Div(y_sizes, x) }",
+        y_sizes=np.full(6, 2, np.float32),
+    )
+    simplified = load(model).model
+    simplify(simplified)
+    feed = {"x": np.ones((2, 4, 6), np.float32)}
+    assert [a.shape for a in run(ir.to_proto(simplified), feed)] == [(2, 24), (2, 4, 6)]

@@ -48,12 +48,15 @@ def rehearse(folder: Path, world: int) -> str:
                 process.send_signal(signal.SIGKILL)
         texts = {process: process.communicate()[0] for process in running}
     hint = "the machine may be too small for all devices: --no-verify leaves them out"
+    reason = _reason(texts[failed[0]]) if failed else ""
     if failed and failed[0].returncode < 0:
         number = -failed[0].returncode
-        raise VerificationError(f"a device was ended by signal {number}", hint=hint)
+        raise VerificationError(
+            f"a device was ended by signal {number}: {reason}", hint=hint
+        )
     if failed:
         raise VerificationError(
-            f"parallel.py doesn't run as planned: {_reason(texts[failed[0]])}",
+            f"parallel.py doesn't run as planned: {reason}",
             hint="this is a fault in fairhand, not in the model; please report it",
         )
     if late:

@@ -143,7 +143,7 @@ def gated() -> onnx.ModelProto:
     g = Traced(image=["batch", 3, 8, 8])
     x = g.conv2d("image", "stem", (3, 8, 3))
     for i, (act, gate, wide, out) in enumerate(BLOCKS):
-        with g.module(f"blocks.{i}", f"Block{act}{gate}"):
+        with g.module(f"blocks.{i}", "InvertedResidual"):
             y = g(act, g.conv2d(x, "conv1", (wide, 16, 1)))
             y = g(act, g.conv2d(y, "conv2", (16, 16, 3), groups=16))
             if gate:

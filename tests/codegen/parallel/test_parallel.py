@@ -341,6 +341,10 @@ def test_a_device_that_dies_ends_the_others(
     ("code", "said"),
     [
         ("import os; os.kill(os.getpid(), 9)", "ended by signal 9"),
+        (
+            "import os; print('what(): no memory', flush=True); os.abort()",
+            r"ended by signal 6: what\(\): no memory",
+        ),
         ("import time; time.sleep(60)", "no answer in 2 s"),
     ],
 )

@@ -221,7 +221,7 @@ class ClassTable:
         twin = next((k for k in self.order if k.name == wish), None)
         if cls.name != wish and twin is not None:
             others = [call for call, known in self.of.items() if known is twin]
-            new, old = Twin(calls, self._parts(cls)), Twin(others, self._parts(twin))
+            new, old = self._twin(cls, calls), self._twin(twin, others)
             names = names_apart(new, old, wish, self.network, self._paths)
             free = (x for x in names if not (x[0] in self.taken or x[0][-1].isdigit()))
             name, is_new = next(free, (cls.name, len(others) >= len(calls)))
@@ -230,20 +230,23 @@ class ClassTable:
             self.taken.add(name)
         self.taken.add(cls.name)
 
-    def _parts(self, cls: ModuleClass) -> dict[str, str]:
-        """The members of a class, each with the class of a layer or of a block."""
+    def _twin(self, cls: ModuleClass, calls: Sequence[ModuleCall]) -> Twin:
         parts: dict[str, str] = {}
+        blocks, settings = set(), set()
         for member in cls.members:
-            kind, what = "", member.what
-            form = constructed(what)
-            if isinstance(form, ModuleCall):
+            attr, what, form = member.attr, member.what, constructed(member.what)
+            if isinstance(what, ConstructorValue):
+                settings.add(attr)
+            elif isinstance(form, ModuleCall):
                 made = [self.of[c.shares or c] for c in (form, *form.all_calls())]
                 kind = next((c.name for c in made if not c.chain), "")
-            elif isinstance(what, Assignment):
-                kind = form.layer
-            if not isinstance(what, ConstructorValue):
-                parts.setdefault(member.attr, kind)
-        return parts
+                if attr not in blocks:  # the first one of a row of layers and blocks
+                    parts[attr] = kind
+                blocks |= {attr} if kind else set()
+            else:
+                layer = isinstance(what, Assignment)
+                parts.setdefault(attr, form.layer if layer else "")
+        return Twin(calls, parts, blocks, settings)
 
     # ---- constructors
 

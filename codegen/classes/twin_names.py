@@ -8,6 +8,7 @@ place, one that is made of other parts after them: `BlockWithShortcut`,
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from ...analysis.spelling.expr import Call, callees, nodes
 from ..ir.identifiers import alike, class_name
 from ..ir.module_call import ModuleCall
 from ..ir.naming import PARTED, VIEWS
+from .bodies import ACTIVATIONS
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z]+")
 
@@ -25,6 +27,8 @@ class Twin:
 
     calls: Sequence[ModuleCall]
     parts: Mapping[str, str]  # attribute -> class of a layer or block, "" of a tensor
+    blocks: Set[str]  # attributes of blocks, and of rows with a block
+    settings: Set[str]  # attributes that are numbers or functions
 
     @property
     def operators(self) -> list[str]:
@@ -56,7 +60,7 @@ def names_apart(
             yield _in_front(wish, word, network), is_new
     rarest = sorted(sides, key=lambda side: len(side[0].calls))
     for one, other, is_new in rarest:
-        word = _word_of_parts(one.parts, other.parts, wish)
+        word = _word_of_parts(one, other, wish)
         if word.startswith("With"):
             yield wish + word, is_new
         elif word:
@@ -72,11 +76,19 @@ def names_apart(
             yield _in_front(wish, word, network), is_new
     for one, other, is_new in rarest:
         for name in one.operators:
-            if name not in other.operators:
+            given = "activation" in other.settings and name in ACTIVATIONS
+            if name not in other.operators and not given:
                 yield _with(wish, name.rpartition(".")[2]), is_new
         for word in one.options:
             if word not in other.options:
                 yield _in_front(wish, word, network), is_new
+    for one, other, is_new in rarest:
+        for name in Counter(one.operators) - Counter(other.operators):
+            if name in other.operators:  # which calls it, too, but not as often
+                yield _with(wish, name.rpartition(".")[2]), is_new
+    for one, other, is_new in rarest:
+        if len(one.calls) == 1 and _stands_before(one.calls[0], other.calls):
+            yield _in_front(wish, "First", network), is_new
 
 
 def _with(wish: str, what: str) -> str:
@@ -113,14 +125,15 @@ def _words_of(call: ModuleCall) -> list[str]:
     return [word for word in words if len(word) > 2]
 
 
-def _word_of_parts(
-    mine: Mapping[str, str], theirs: Mapping[str, str], name: str
-) -> str:
+def _word_of_parts(mine: Twin, theirs: Twin, name: str) -> str:
     """What a part's class has in its name that the other's part has not: Attention,
-    of a layer whose block is an attention, where the other's is an Mlp."""
+    of a layer whose block is an attention, where the other's is an Mlp; with the whole
+    name, of a row in which there is a block, where the other has layers alone."""
     known = {*_WORDS.findall(name), "First", "Last"}  # in a list of its own
-    for attr, kind in mine.items():
-        other = theirs.get(attr, "")
+    for attr, kind in mine.parts.items():
+        other = theirs.parts.get(attr, "")
+        if kind and other and attr in mine.blocks ^ theirs.blocks:
+            return f"With{kind}" if attr in mine.blocks else ""
         if kind and other and kind != other:
             words = [w for w in _WORDS.findall(kind) if w not in known]
             if said := [w for w in words if w not in _WORDS.findall(other)]:
@@ -137,6 +150,17 @@ def _word_of_order(
         if all(told) and not any(_stands(c.path, paths, end is max) for c in others):
             return word
     return ""
+
+
+def _stands_before(call: ModuleCall, others: Sequence[ModuleCall]) -> bool:
+    """Whether a module is in the same list as all others, and in front of them."""
+    (row, number), *after = (_numbered(c.path) for c in (call, *others))
+    return all(row == other and -1 < number < n for other, n in after)
+
+
+def _numbered(path: str) -> tuple[str, int]:
+    row, _, number = path.rpartition(".")
+    return row, int(number) if re.fullmatch(r"\d{1,6}", number) else -1
 
 
 def _stands(path: str, paths: Set[str], last: bool) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 import onnx
+import pytest
 from support.emitter_models import Emitted
 from support.traced import Traced
 
@@ -58,6 +59,39 @@ def test_a_class_is_called_after_where_it_stands_last(emitted: Emit) -> None:
     text = emitted(stacked(*parts)).text
     assert "class LastMlp(" in text and "class LastLayer(" in text
     assert "Layer2" not in text and "Mlp2" not in text
+
+
+def rows(*rows: str) -> onnx.ModelProto:
+    """A list of layers, each with one list of linear layers (l), each behind a ReLU (r)
+    or a Tanh (t), and of blocks (b)."""
+    g, x = Traced(x=["batch", 8]), "x"
+    for i, row in enumerate(["lll", *rows]):
+        with g.module(f"layers.{i}", "Layer" if i else "Stem"):
+            h = x
+            for k, kind in enumerate(x for x in row if x in "lb"):
+                with g.module(f"block.{k}", "Gate" if kind == "b" else ""):
+                    h = gated(g, h) if kind == "b" else g.fc(h, "", 8, 8)
+                more = row.replace("b", "l").split("l")[k + 1]
+                for kind in more:
+                    h = str(g({"r": "Relu", "t": "Tanh"}[kind], h))
+            x = str(g("Add", x, h))
+    return g.model(y=x)
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (("lrlrl", "ltltl", "lrbl", "ltbl"), "LayerWithGate"),
+        (("lrl", "lrlrl", "ltltl"), "FirstLayer"),
+        (("lrlrl", "lrll", "lrlrl"), "LayerWithRelu"),
+    ],
+)
+def test_a_class_is_called_after_what_is_in_its_list(
+    given: tuple[str, ...], named: str, emitted: Emit
+) -> None:
+    text = emitted(rows(*given)).text
+    assert f"class {named}(" in text and "class Layer(" in text
+    assert "Layer2" not in text
 
 
 def test_a_list_of_such_layers_is_named_whole(emitted: Emit) -> None:

@@ -11,9 +11,12 @@ from ...analysis.spelling.expr import (
     Binary,
     Call,
     Expr,
+    List,
     Ref,
+    Subscript,
     Tuple,
     depth,
+    joined,
     nodes,
     renamed,
     render,
@@ -112,6 +115,7 @@ class Inlining(Naming):
             return True
         if not _are_steps_apart(expr):
             return False
+        whole, expr = render(expr, self.rough), _told_once(expr)
         text = render(expr, self.rough)
         longest = max((len(self.names.get(v, "")) for v in reads(expr)), default=0)
         limit = MAX_TEXT + 4
@@ -122,7 +126,20 @@ class Inlining(Naming):
         # Calls, operators and tuples, which a reader has to put together.
         work = sum(isinstance(node, Call | Binary | Tuple) for node in nodes(expr))
         plain = depth(expr) <= MAX_DEPTH and work <= MAX_WORK
-        return plain and len(text) <= limit
+        return plain and len(text) <= limit and len(whole) <= 2 * WIDTH
+
+
+def _told_once(expr: Expr) -> Expr:
+    """A call on a list of cuts, as those of every second row, with one of them: a
+    reader puts them together once."""
+    cuts = [isinstance(item, Subscript) and not depth(item) for item in joined(expr)]
+    if sum(cuts) < 2:
+        return expr
+    function, whole, *others = expr.operands
+    items = zip(whole.operands, cuts, strict=True)
+    first = cuts.index(True)
+    left = [x for i, (x, is_cut) in enumerate(items) if not is_cut or i == first]
+    return expr._of(function, List(*left), *others)
 
 
 def _sums(expr: Expr) -> bool:

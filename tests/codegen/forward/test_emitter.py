@@ -256,6 +256,19 @@ def test_no_line_nests_more_than_a_reader_can_follow(emitted: Emit) -> None:
     assert nested(ast.parse(found.body()[-1].removeprefix("return "))) == 2
 
 
+def test_cuts_that_are_joined_stand_in_one_list(emitted: Emit) -> None:
+    """As every second row and column: none has a line of its own, or all have."""
+    g = Graph(x=["batch", 8, 8, 4])
+    ends, axes, steps = g.ints(99, 99), g.ints(1, 2), g.ints(2, 2)
+    starts = [g.ints(*start) for start in ((0, 0), (1, 0), (0, 1), (1, 1))]
+    cuts = [g("Slice", "x", start, ends, axes, steps) for start in starts]
+    joined = g("Concat", *cuts, axis=-1)
+    body = emitted(g.model(y=g.linear(joined, "fc", 16, 8))).body()
+    assert body[0] == "x = torch.cat(" and body[-1] == "return self.fc(x)"
+    whole = "[x[:, ::2, ::2], x[:, 1::2, ::2], x[:, ::2, 1::2], x[:, 1::2, 1::2]]"
+    assert body[1].strip().startswith(whole) and len(body) == 4
+
+
 # ---- sizes
 
 

@@ -32,6 +32,11 @@ def ends_integers(node: ir.Node) -> bool:
     return before.op_type in (*JOINS, "QGemm")
 
 
+def parts(node: ir.Node) -> bool:
+    """Whether a node has several results that are read, and is no layer."""
+    return not _is_layer(node) and sum(bool(v.uses()) for v in node.outputs) > 1
+
+
 def ahead(node: ir.Node, found: Mapping[ir.Node, Scopes | None]) -> list[Scopes]:
     """Where the next nodes stand that say so themselves; nowhere, if none does."""
     todo, seen, named = [node], {node}, list[Scopes]()

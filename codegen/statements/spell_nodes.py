@@ -39,6 +39,7 @@ from .inferred_scopes import (
     ends_integers,
     joining,
     module_of,
+    parts,
     rounds,
 )
 from .module_scopes import (
@@ -403,6 +404,8 @@ def _settle_scopes(
             near = [module_of(n, settled) for n in node.predecessors() if n in settled]
             if ends_integers(node):
                 after = ahead(node, found)
+            elif after and parts(node):
+                near = []  # whoever takes all parts is given the whole
             scopes = common_scopes([*near, *after])
         settled[node] = scopes if scopes[: len(around)] == around else around
         for attribute in node.attributes.values():

@@ -394,6 +394,20 @@ def test_a_module_without_layers_amid_another_divides_it_not(emitted: Emit) -> N
     ]
 
 
+def test_what_takes_all_parts_is_given_the_whole(emitted: Emit) -> None:
+    """PyTorch's exporter doesn't say where a Split stands that it makes itself."""
+    g = Traced(x=["batch", 8])
+    x = g.layer_norm("x", "norm", 8)
+    with g.module("attn", "Attn"):
+        a, b = g("Split", x, axis=-1, num_outputs=2, outputs=2)
+        y = g.fc(g("Add", g.fc(a, "fc1", 4, 4), b), "fc2", 4, 8)
+    model = g.model(y=g("Add", x, y))
+    split = next(node for node in model.graph.node if node.op_type == "Split")
+    del split.metadata_props[:]
+    found = emitted(model)
+    assert found.body("Attn")[0] == "first, second = x.chunk(2, dim=1)"
+
+
 def test_two_original_classes_stay_two(emitted: Emit) -> None:
     g = Traced(x=["batch", 8])
     with g.module("first", "Plain"):

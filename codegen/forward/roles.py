@@ -99,7 +99,8 @@ def role(expr: Expr) -> str:
     if isinstance(expr, Subscript):
         return role(expr.operands[0])
     if isinstance(expr, Binary):
-        return _of_factors(expr) or _OPERATORS.get(expr.label, "")
+        word = _of_factors(expr) or _OPERATORS.get(expr.label, "")
+        return "attended" if (expr.label, word) == ("@", "probs") else word
     return ""
 
 

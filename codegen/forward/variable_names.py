@@ -43,6 +43,7 @@ from ..ir.naming import (
     VARIABLES,
     callee_arguments,
     first_name,
+    is_passing,
     is_plain,
     size_name,
 )
@@ -154,10 +155,10 @@ class Naming:
         main = next(iter(ended), None)
         old = free(self.names[main]) if main is not None else ""
         letter = next((n for n in GENERIC if n not in live), "x")
-        passing = old if old in (*REBOUND, *PASSING) else letter
+        passing = old if old in REBOUND or is_passing(old) else letter
         expr, again = statement.expr, old if old in REBOUND else ""
         parted = not alone and callee(expr) in PARTED
-        said, known = statement.result, "role" in target.meta
+        said, known = statement.result, "role" in target.meta or self.is_mask(target)
         tells = parted or known or is_whole(target) or letter != "x"
         ask: dict[str, Callable[[], str]] = {
             "becomes": lambda: free(self.becomes(target)),
@@ -224,7 +225,8 @@ class Naming:
 
     def role(self, target: ir.Value, statement: Statement, live: set[str]) -> str:
         """After what makes it; a part of what is taken apart after its place."""
-        name = target.meta.get("role", "")
+        truth = self.mask(statement.expr) if self.is_mask(target) else ""
+        name = target.meta.get("role", truth)
         if not name and len(statement.targets) == 1:
             name = role(statement.expr)
         dims = self.shapes.dims(target) or ()
@@ -241,7 +243,7 @@ class Naming:
             whole = any("qkv" in name.rpartition(".")[2].lower() for name in called)
             parts = "qkv" if whole else ORDINALS
             name = dict(zip(statement.targets, parts, strict=False)).get(target, "")
-        return "" if name in live and "role" not in target.meta else name
+        return name
 
     def live(self, values: Iterable[ir.Value]) -> set[str]:
         """The names of these values, and those that are taken everywhere."""
@@ -348,7 +350,9 @@ class Naming:
         for size in call.sizes:
             names.append(unused(size_name(size), names))
         told = {*self.wishes.values()}
-        results = [name if name in told or name not in PASSING else "" for name in made]
+        results = [
+            "" if is_passing(name) and name not in told else name for name in made
+        ]
         self.callees += [Callee(r, names, results) for r in (call, *block.others)]
 
     def note_attention(self, statements: Iterable[Statement]) -> None:

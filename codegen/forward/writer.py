@@ -27,7 +27,7 @@ from ..ir.assignment import Assignment
 from ..ir.cache_arguments import CacheArgument
 from ..ir.control_flow import Action, Block
 from ..ir.module_call import ModuleCall, ModuleRef
-from ..ir.naming import PASSING, REBOUND, output_names
+from ..ir.naming import REBOUND, is_passing, output_names
 from ..ir.package_plan import ArgumentPlan, MethodPlan
 from ..ir.statement_tree import (
     Line,
@@ -83,6 +83,8 @@ class BodyWriter(Inlining):
         for family in (*given, *made):
             for values in family.rows:
                 labels = family.labels()
+                if len(values) == 1:  # a flat list: what attention takes each as
+                    labels = (values[0].meta.get("role", labels[0]),)
                 self.wishes.update(zip(values, labels, strict=True))
                 if family in given:
                     self.labels.update(zip(values, labels, strict=True))
@@ -200,7 +202,8 @@ class BodyWriter(Inlining):
         be written where the first of them reads it."""
         if value not in makers:
             argument = value in self.inputs and not self.is_root
-            return argument or self.names.get(value) in (*REBOUND, *PASSING)
+            name = self.names.get(value, "")
+            return argument or name in REBOUND or is_passing(name)
         return not self.hint(makers[value]) and _is_deep(value, makers)
 
     # ---- lines
@@ -232,7 +235,7 @@ class BodyWriter(Inlining):
         several = isinstance(end.expr, ExpressionList)
         returned = end.expr.operands if several else (end.expr,)
         values = [x.value for x in returned if isinstance(x, Ref)]
-        plain = all(self.names.get(v) in PASSING for v in values)
+        plain = all(is_passing(self.names.get(v, "")) for v in values)
         return (
             values == list(made.targets)
             and len(values) == len(returned)

@@ -168,6 +168,11 @@ def is_plain(attr: str) -> bool:
     return _PLAIN.fullmatch(attr) is not None
 
 
+def is_passing(name: str) -> bool:
+    """Whether no argument is called so, numbered or not."""
+    return name.rstrip("0123456789") in PASSING
+
+
 def callee_arguments(outer: list[str]) -> list[str]:
     """Telling names are kept; the others become x, y, z in order.
 
@@ -178,13 +183,13 @@ def callee_arguments(outer: list[str]) -> list[str]:
         word if word not in outer and bare.count(word) == 1 else name
         for word, name in zip(bare, outer, strict=True)
     ]
-    taken = {name for name in outer if name and name not in PASSING}
+    taken = {name for name in outer if name and not is_passing(name)}
     names: list[str] = []
     for name in outer:
-        if not name or name in PASSING or name in names:
-            name = next((n for n in GENERIC if n not in taken), "") or unused(
-                "x", taken
-            )
+        if not name or is_passing(name):
+            name = next((n for n in GENERIC if n not in taken), "") or "x"
+            name = unused(name, taken)
+        name = unused(name, names)
         taken.add(name)
         names.append(name)
     return names

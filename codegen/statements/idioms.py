@@ -56,6 +56,7 @@ def spell_idioms(
     steps = _picked_by_column(steps, shapes)
     steps = _single_heads(steps, shapes, results)
     _note_masks(steps, shapes)
+    _note_caches(steps)
     return _queries_first(steps, results)
 
 
@@ -420,6 +421,27 @@ def _crosses(inputs: Sequence[ir.Value | None], shapes: ShapeFacts) -> bool:
     if len(lengths) < 2 or any(map(is_invented, lengths)):
         return False
     return lengths[0].free_symbols.isdisjoint(lengths[1].free_symbols)
+
+
+def _note_caches(steps: list[Assignment]) -> None:
+    """Keys and values that a caller kept, and those that attention leaves to keep."""
+    makers = Flow(steps).makers
+    for step in steps:
+        attends = "F.scaled_dot_product_attention" in callees(step.expr)
+        inputs = step.node.inputs if attends and step.node is not None else ()
+        for value, word in zip(inputs[1:3], ("key", "value"), strict=False):
+            named: dict[ir.Value | None, str] = {}
+            while value is not None and not value.is_graph_input():
+                made = makers.get(value)
+                joins = made is not None and does(made, "Concat")
+                if made is None or not (joins or moves(made)):
+                    break
+                named |= {value: "present"} if joins else {}
+                value = made.reads()[0]
+            else:
+                for part, when in {**named, value: "past"}.items():
+                    if part is not None:
+                        part.meta.setdefault("role", f"{when}_{word}")
 
 
 # ---- q = ..., k = ..., v = ...

@@ -54,10 +54,10 @@ class Inception(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         out = self.branch3x3(x)
-        y = self.branch3x3dbl(x)
+        out2 = self.branch3x3dbl(x)
         pooled = F.avg_pool2d(x, 3, stride=1, padding=1, count_include_pad=False)
         features = F.relu(self.branch_pool(pooled))
-        return torch.cat([F.relu(self.branch1x1(x)), out, y, features], dim=1)
+        return torch.cat([F.relu(self.branch1x1(x)), out, out2, features], dim=1)
 
 
 class InceptionModel(nn.Module):

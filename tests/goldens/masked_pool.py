@@ -39,9 +39,9 @@ class MaskedPool(nn.Module):
         self.fc = nn.Linear(8, 4)
 
     def forward(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        x = mask.unsqueeze(-1)  # [batch, seq, 1]
-        total = torch.where(x, states, 0.0).sum(dim=1)  # [batch, 8]
-        x = x.float().sum(dim=1).clamp(min=1)  # [batch, 1]
+        mask2 = mask.unsqueeze(-1)  # [batch, seq, 1]
+        total = torch.where(mask2, states, 0.0).sum(dim=1)  # [batch, 8]
+        x = mask2.float().sum(dim=1).clamp(min=1)  # [batch, 1]
         chosen = torch.where(mask, states.amax(dim=-1), -1000000000.0)  # [batch, seq]
         return self.fc(total / x.to(total.dtype)), chosen.softmax(dim=-1)
 

@@ -84,9 +84,27 @@ def test_sums_of_a_mask_are_no_mask(tmp_path: Path) -> None:
 def test_parts_are_told_by_their_order(tmp_path: Path) -> None:
     g = Traced(x=["batch", 8])
     a, b = g("Split", "x", axis=1, num_outputs=2, outputs=2)
-    joined = g("Concat", g("Mul", a, b), g("Sub", a, b), axis=1)
-    text = text_of(g, tmp_path, y=joined)
+    c, d = g("Split", g("Tanh", "x"), axis=1, num_outputs=2, outputs=2)
+    products = [g("Mul", a, d), g("Sub", b, c), g("Mul", a, c), g("Mul", b, d)]
+    text = text_of(g, tmp_path, y=g("Concat", *products, axis=1))
     assert "first, second = x.chunk(2, dim=1)" in text
+    assert "first2, second2 = torch.tanh(x).chunk(2, dim=1)" in text
+
+
+def test_a_cache_in_one_flat_list_is_keys_and_values(tmp_path: Path) -> None:
+    g = Traced(x=["b", 1, 8], **{f"past_{i}": ["b", 2, 5, 4] for i in range(4)})
+    x, made = "x", []
+    for i in range(2):
+        with g.module(f"layers.{i}", "Layer"):
+            q, k, v = (g.split_heads(g.fc(x, name, 8, 8), 2, 4) for name in "qkv")
+            k = g("Concat", f"past_{2 * i}", k, axis=2)
+            v = g("Concat", f"past_{2 * i + 1}", v, axis=2)
+            attended = g.join_heads(g.attend(q, k, v, 0.5), 8)
+            x = g("Add", x, g.fc(attended, "out", 8, 8))
+            made += [k, v]
+    text = text_of(g, tmp_path, y=x, **dict(zip("abcd", made, strict=True)))
+    assert "self, x: Tensor, past_key: Tensor, past_value: Tensor" in text
+    assert "present_key, present_value, x = self.layers[0](x, past[0], past[1])" in text
 
 
 def test_states_of_a_recurrent_layer_have_their_names(tmp_path: Path) -> None:

@@ -19,8 +19,9 @@ def _linear_attention(t: Any, n: NodeView, *operands: Any) -> Any:
     check_attributes(n, ints, "scale", "update_rule", needs=range(3))
     if n.attr("state_window", 0):
         n.refuse("LinearAttention with states of several times is not supported")
-    if n.attr("q_num_heads", 0) % n.attr("kv_num_heads", 1):
-        n.refuse("LinearAttention with more heads of keys than of queries")
+    heads, kept = (n.attr(f"{part}_num_heads", 1) for part in ("q", "kv"))
+    if max(heads, kept) % min(heads, kept):
+        n.refuse("LinearAttention with heads that queries and values can't share")
     return linear_attention(t, n, *operands)
 
 

@@ -307,10 +307,10 @@ def _lstm(n: InferenceSite) -> None:
 
 @type_rule("LinearAttention")
 def _linear_attention(n: InferenceSite) -> None:
-    q, k, v = (n.dims(i) or [None] * 3 for i in range(3))
+    q, v = (n.dims(i) or [None] * 3 for i in (0, 2))
     heads, kept = n.attr("q_num_heads"), n.attr("kv_num_heads")
-    key, value = _share(k[2], kept), _share(v[2], kept)
-    width = value * heads if isinstance(value, int) else None
+    key, value = _share(q[2], heads), _share(v[2], kept)
+    width = value * max(heads, kept) if isinstance(value, int) else None
     n.give(0, n.element(0), [q[0], q[1], width])
     n.give(1, n.element(3) or n.element(0), [q[0], kept, key, value])
 

@@ -254,11 +254,11 @@ def grouped_query_attention(site: NodeFacts, q: Dims) -> DimsResult:
 
 
 def linear_attention(site: NodeFacts, q: Dims, k: Dims, v: Dims) -> DimsResult:
-    """Y, with as many heads as q has, and a state as wide as a key and a value."""
+    """Y, with the heads of q or of v, and a state as wide as a query and a value."""
     heads, kept = site.attr("q_num_heads", 1), site.attr("kv_num_heads") or 1
     width = floordiv(v[2], kept)
-    y = (*q[:2], simplify(heads * width))
-    return [y, (q[0], kept, floordiv(k[2], kept), width)]
+    y = (*q[:2], simplify(max(heads, kept) * width))
+    return [y, (q[0], kept, floordiv(q[2], heads), width)]
 
 
 def causal_conv(site: NodeFacts, x: Dims, w: Dims) -> DimsResult:

@@ -20,16 +20,20 @@ def linear_attention(
     """Attention by a state [batch, heads, key size, value size] instead of scores.
 
     q, k and v are [batch, time, heads * size]; `heads` counts those of q, and those of
-    k and v. At each time the state fades by exp(decay) and takes in k times v, of which
-    with `beta` only what the state does not hold yet. Gives the output and the state.
+    v and the state; fewer of q or k are shared. At each time the state fades by
+    exp(decay) and takes in k times v, of which with `beta` only what the state does
+    not hold yet. Gives the output and the state.
     """
     kept = q.dtype if state is None else state.dtype
     queries = torch.unflatten(q, 2, (heads[0], -1)).float()
-    keys, values = (torch.unflatten(x, 2, (heads[1], -1)).float() for x in (k, v))
+    keys = torch.unflatten(k, 2, (-1, queries.shape[3])).float()
+    values = torch.unflatten(v, 2, (heads[1], -1)).float()
+    keys = keys.repeat_interleave(heads[1] // keys.shape[2], dim=2)
+    queries = queries.repeat_interleave(max(heads) // heads[0], dim=2)
     if state is None:
         state = keys.new_zeros(q.shape[0], heads[1], keys.shape[3], values.shape[3])
     state = state.float()
-    y = values.new_zeros(*q.shape[:2], heads[0], values.shape[3])
+    y = values.new_zeros(*q.shape[:2], max(heads), values.shape[3])
     for i in range(q.shape[1]):
         new = values[:, i]
         if decay is not None:
@@ -39,7 +43,7 @@ def linear_attention(
             held = (keys[:, i, :, None] @ state).squeeze(2)
             new = beta[:, i, :, None].float() * (new - held)
         state = state + keys[:, i, :, :, None] * new[:, :, None]
-        shared = state.repeat_interleave(heads[0] // heads[1], dim=1)
+        shared = state.repeat_interleave(max(heads) // heads[1], dim=1)
         y[:, i] = (queries[:, i, :, None] @ shared).squeeze(2)
     return (scale * y).flatten(2).to(q.dtype), state.to(kept)
 

@@ -23,6 +23,13 @@ LINEAR_CASES = [
     case(*_QKV, _STATE, _FADE, _RATE[..., :1], outputs=2, **_HEADS),
     case(*_QKV, _STATE, _FADES, _RATE, scale=0.3, outputs=2, **_HEADS),
 ]
+# Heads of queries and keys that several of values share: Qwen3.5's.
+_FEW = ([2, 3, 16], [2, 3, 8], [2, 3, 24], [2, 4, 8, 6])
+_FOUR = np.linspace(-2, 0, 24, dtype=np.float32).reshape(2, 3, 4)
+FEW_CASES = [
+    case(*_FEW[:3], update_rule="linear", outputs=2, q_num_heads=2, kv_num_heads=4),
+    case(*_FEW, _FOUR, -_FOUR / 2, outputs=2, q_num_heads=2, kv_num_heads=4),
+]
 CONV_CASES = [
     case([2, 4, 6], [4, 1, 3], outputs=2),
     case([2, 4, 6], [4, 1, 3], [4], constants=(1, 2), outputs=2),
@@ -33,3 +40,4 @@ CONV_CASES = [
 for _domain in ("", DOMAIN):
     cases("LinearAttention", *LINEAR_CASES, domain=_domain)
     cases("CausalConvWithState", *CONV_CASES, domain=_domain)
+cases("LinearAttention", *FEW_CASES, domain=DOMAIN)

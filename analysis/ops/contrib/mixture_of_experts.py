@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ...graph.quantization import quantises
 from ..facts.sizes_elementwise import like_input
 from ..helpers import experts as helpers
 from ..helpers import packed as blocks
@@ -102,4 +103,7 @@ def _qmoe(t: Any, n: NodeView, x: Any, router: Any, *inputs: Any) -> Any:
     helper = t.helper(helpers.mixture_of_experts)
     # The shares are those among the chosen experts, whatever the attribute says.
     options = _options(t, n) | {"normalise": True}
+    if quantises(n.node):
+        options["rounded"] = t.helper(blocks.rounded_to_int8)
+        options["block"] = n.attr("block_size", 0)
     return helper(x, router, *full, **biases, **options)

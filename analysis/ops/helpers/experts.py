@@ -20,13 +20,17 @@ def mixture_of_experts(
     activation: Callable[[Tensor], Tensor] | None = None,
     normalise: bool = False,
     swiglu: tuple[float, float, float] | None = None,
+    rounded: Callable[[Tensor, int], Tensor] | None = None,
+    block: int = 0,
 ) -> Tensor:
     """Each token through the `count` experts of the highest scores, by their shares.
 
     The weights are [experts, out, in]. `swiglu` has every second number gate the next,
-    by a slope, a shift and a limit.
+    by a slope, a shift and a limit; `rounded` rounds what is multiplied, by blocks.
     """
     tokens = x.reshape(-1, x.shape[-1])
+    if rounded is not None:
+        tokens = rounded(tokens, block).to(x.dtype)
     shares, chosen = router.float().softmax(dim=-1).topk(count, dim=-1)
     if normalise:
         shares = shares / shares.sum(dim=-1, keepdim=True)
@@ -42,6 +46,8 @@ def mixture_of_experts(
             hidden = gate * torch.sigmoid(slope * gate) * (linear + shift)
         elif activation is not None:
             hidden = activation(hidden)
+        if rounded is not None:
+            hidden = rounded(hidden, block).to(x.dtype)
         bias = None if down_bias is None else down_bias[expert]
         made = F.linear(hidden, down[expert], bias)
         y.index_add_(0, token, made * shares[token, rank, None].to(x.dtype))

@@ -78,5 +78,21 @@ cases(
         k=1,
         block_size=16,
     ),
+    *(
+        case(
+            *_MANY,
+            _bytes(4, 32, 32 * bits // 8),
+            _scales(4, 32, 2) / bits,
+            None,
+            _bytes(4, 32, 32 * bits // 8),
+            _scales(4, 32, 2) / bits,
+            constants=(2, 3, 5, 6),
+            k=2,
+            activation_type="silu",
+            expert_weight_bits=bits,
+            block_size=16,
+        )
+        for bits in (2, 8)
+    ),
     domain=DOMAIN,
 )

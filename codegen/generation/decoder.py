@@ -239,7 +239,12 @@ class _Interface:
             name, dims = (value.name or "").lower(), self.shapes.dims(value) or ()
             if value.dtype is ir.DataType.BOOL and len(dims) < 2:
                 branch = value
-            elif "position" in name and dims in (places, places[1:]):
+            elif "position" in name and (
+                dims in (places, places[1:])
+                or (
+                    dims[1:] == places and isinstance(dims[0], int)
+                )  # by axes of images
+            ):
                 positions = value
             elif (
                 "mask" in name

@@ -19,6 +19,12 @@ _PLACED = """
   placed = Gather(places, position_ids)
   x = Add(embedded, placed)
 """
+# By axes of an image, as multimodal decoders have places; of text all are the same.
+_PLACED_BY_AXES = _PLACED.replace("placed =", "parts =").replace(
+    "  x =",
+    "  axis = Constant<value_ints=[0]>()\n"
+    "  placed = ReduceMean<keepdims=0>(parts, axis)\n  x =",
+)
 _HEADS = """
   split = Constant<value_ints=[0, 0, 2, 4]>()
   q0 = MatMul(x, wq)
@@ -101,9 +107,9 @@ _BODY_OUTPUTS = (
 # What its caches are called -> inputs, outputs, nodes.
 FORMS = {
     "masked": (
-        f"{_IDS}, {_MASK}, int64[batch, new] position_ids, {_PAIR}",
+        f"{_IDS}, {_MASK}, int64[3, batch, new] position_ids, {_PAIR}",
         f"{_LOGITS}, {_NEXT}",
-        _PLACED + _HEADS + _JOINED + _CAUSAL + _MASKED + _ATTEND,
+        _PLACED_BY_AXES + _HEADS + _JOINED + _CAUSAL + _MASKED + _ATTEND,
     ),
     "one row of places": (
         f"{_IDS}, int64[new] cache_position, {_PAIR}",

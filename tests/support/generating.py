@@ -98,7 +98,8 @@ class Generating:
                 for name in fed.keys() & caches.INPUTS.keys():
                     dtype, shape = caches.INPUTS[name]
                     one = fed[name][0] if len(shape) < fed[name].ndim else fed[name]
-                    feeds[name] = one.astype(dtype)
+                    parts = shape[: len(shape) - one.ndim]
+                    feeds[name] = np.broadcast_to(one.astype(dtype), parts + one.shape)
                 results = self.session.run(None, feeds)
                 found = dict(zip(names, results, strict=True))
                 feeds |= {n: found[out] for n, (out, _) in caches.CACHES.items()}

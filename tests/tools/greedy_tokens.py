@@ -139,6 +139,7 @@ class Decoder:
         if "position" in name:
             places = np.arange(total - new, total)
             rows = places if given.ndim == 1 else np.tile(places, (self.rows, 1))
+            rows = np.broadcast_to(rows, given.shape[:-2] + rows.shape)
             return rows.astype(given.dtype)
         if "mask" in name and given.ndim == 2:
             return np.ones((self.rows, total), given.dtype)

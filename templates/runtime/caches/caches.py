@@ -254,9 +254,12 @@ def dtype_of(name: str, floats: torch.dtype | None = None) -> torch.dtype:
 
 
 def fitting(name: str, value: Tensor, floats: torch.dtype | None = None) -> Tensor:
-    """A value of the type that an input has, and of its rank, if that is of one row."""
-    rank = len(INPUTS[name][1] or ())
-    return (value[0] if rank < value.dim() else value).to(dtype_of(name, floats))
+    """A value of the type that an input has, and of its rank: of one row without an
+    axis of rows, and the same for each part of an image's places, which text has."""
+    shape = INPUTS[name][1] or ()
+    value = value[0] if len(shape) < value.dim() else value
+    parts: Any = shape[: len(shape) - value.dim()]
+    return value.expand((*parts, *value.shape)).to(dtype_of(name, floats))
 
 
 def flat(model: Network) -> Network:

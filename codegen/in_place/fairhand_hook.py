@@ -18,6 +18,7 @@ import importlib.abc
 import importlib.util
 import json
 import os
+import re
 import sys
 import weakref
 from collections.abc import Iterator, Sequence
@@ -28,7 +29,7 @@ from typing import Any
 VARIABLE = "FAIRHAND_PACKAGES"
 PARENT = "fairhand_packages"
 
-_WITH_WEIGHTS: weakref.WeakSet[Any] = weakref.WeakSet()  # SessionOptions
+_CHANGING: weakref.WeakSet[Any] = weakref.WeakSet()  # SessionOptions
 
 
 def install_on_import() -> None:
@@ -55,18 +56,18 @@ def install() -> None:
     InferenceSession.__new__ = staticmethod(new)
     SessionOptions = sys.modules["onnxruntime"].SessionOptions
     for name, method in list(vars(SessionOptions).items()):
-        brings_weights = name.startswith("add_") and "initializer" in name
-        if brings_weights and not hasattr(method, "__wrapped__"):
+        changes = re.match("add_.*(initializer|free_dimension)", name)
+        if changes and not hasattr(method, "__wrapped__"):
             _remember(SessionOptions, name)
 
 
 def _remember(options: type, name: str) -> None:
-    """Have the method note whom it gives weights: nothing can be read from options."""
+    """Have the method note whom it gives weights or sizes: options tell nothing."""
     method = getattr(options, name)
 
     @functools.wraps(method)
     def noted(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        _WITH_WEIGHTS.add(self)
+        _CHANGING.add(self)
         return method(self, *arguments, **keywords)
 
     setattr(options, name, noted)
@@ -120,8 +121,8 @@ def _session(path_or_bytes: Any = None, *arguments: Any, **options: Any) -> Any 
         _say(f"{name} has no package in {_folder()}: ONNX Runtime runs it")
         return None
     given = (*arguments, *options.values())  # a set of providers has no hash
-    if any(it is each for it in given for each in _WITH_WEIGHTS):
-        _say(f"{name} is given other weights by its options: ONNX Runtime runs it")
+    if any(it is each for it in given for each in _CHANGING):
+        _say(f"{name} is given weights or sizes by its options: ONNX Runtime runs it")
         return None
     try:
         package = importlib.import_module(f"{_parent().__name__}.{found}")

@@ -711,20 +711,23 @@ def test_in_an_unchanged_program(
     assert done.returncode == 3
 
 
-def test_options_that_bring_weights_go_to_onnxruntime(
+def test_options_that_bring_weights_or_sizes_go_to_onnxruntime(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     initializer = onnx.load(MODEL).graph.initializer[0]
     zeros = np.zeros_like(onnx.numpy_helper.to_array(initializer))
-    options = ort.SessionOptions()
+    weights, sizes = ort.SessionOptions(), ort.SessionOptions()
     with fairhand.packages_in_place(folder):
-        options.add_initializer(
+        weights.add_initializer(
             initializer.name, ort.OrtValue.ortvalue_from_numpy(zeros)
         )
-        made = ort.InferenceSession(MODEL, options)
+        sizes.add_free_dimension_override_by_name("batch", 2)
+        made = [ort.InferenceSession(MODEL, each) for each in (weights, sizes)]
         usual = ort.InferenceSession(MODEL, ort.SessionOptions(), {*CPU})
-    assert type(made) is ort.InferenceSession is not type(usual)
-    assert "given other weights" in capfd.readouterr().err
+    assert [*map(type, made)] == [ort.InferenceSession] * 2
+    assert type(usual) is not ort.InferenceSession
+    assert capfd.readouterr().err.count("given weights or sizes") == 2
+    assert made[1].get_inputs()[0].shape[0] == 2
 
 
 def test_in_place_in_here(folder: Path, tmp_path: Path) -> None:

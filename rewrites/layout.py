@@ -219,7 +219,7 @@ class Layout:
 
     def _turns_back(self, user: ir.Node, perm: _Perm) -> bool:
         other = self._perm(user)
-        return other is not None and [perm[k] for k in other] == [*range(len(perm))]
+        return other == (*map(perm.index, range(len(perm))),)
 
     def _given(self, node: ir.Node, law: _Law) -> Sequence[ir.Value] | None:
         """A node's operands, if it is what the law's root is."""

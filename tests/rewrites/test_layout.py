@@ -113,3 +113,14 @@ def test_what_is_read_in_both_orders_is_turned_once() -> None:
     model = load(original).model
     simplify(model)
     assert transposes(model) == 3
+
+
+def test_an_operand_may_have_more_axes_than_what_is_turned() -> None:
+    """And be turned elsewhere, in an order of its own axes."""
+    model = load(
+        onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 18]>
+        g (float[2,3] x, float[4,3,2] y) => (float[4,3,2] z, float[2,4,3] u)
+        { t = Transpose(x)  z = Add(t, y)  u = Transpose<perm = [2, 0, 1]>(y) }""")
+    ).model
+    simplify(model)
+    assert [node.op_type for node in model.graph] == ["Transpose", "Add", "Transpose"]

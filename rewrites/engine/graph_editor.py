@@ -158,7 +158,9 @@ class GraphEditor:
             if node is None:
                 # The same operator stays in its module, though an operand (a mask that
                 # layers share) is another's; and a layer that takes in a scale beside.
-                alike = [n for n in replaced if n.op_type == draft.op_type]
+                # One outside of the branch that this is in would lie out of its reach.
+                here = [n for n in replaced if n.graph is place.graph]
+                alike = [n for n in here if n.op_type == draft.op_type]
                 known = lookup(alike[0]) if len(alike) == 1 else None
                 same = alike[:1] == [place] or (known and known.module)
                 node = self._make(draft, made, alike[:1] if same else replaced)

@@ -535,3 +535,29 @@ def test_what_no_law_can_change_stays_right(nodes: str) -> None:
     simplify(found)
     before, after = (run(m, feeds)[0] for m in (model, ir.to_proto(found)))
     np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("body", ["If", "Loop"])
+def test_what_takes_in_a_scale_of_a_body_stands_in_it(body: str) -> None:
+    """Also where the product that takes it in stood outside."""
+    spelled = {
+        "If": """y = If (c) <then_branch = t () => (float[2,2] p)
+            <float[1] k = {3}> { p = Mul(m, k) },
+            else_branch = e () => (float[2,2] q) { q = Abs(x) }>""",
+        "Loop": """y = Loop (n, c, x) <body = b (int64 i, bool d, float[2,2] s)
+            => (bool d_, float[2,2] q) <float[1] k = {3}>
+            { d_ = Identity(d)  p = Mul(m, k)  q = Add(p, s) }>""",
+    }
+    proto = onnx.parser.parse_model(f"""{HEAD} (float[2,2] x, bool c) => (float[2,2] y)
+        <float[2,2] w = {{1, 2, 3, 4}}, int64 n = {{2}}>
+        {{ m = MatMul(x, w)  {spelled[body]} }}""")
+    model = load(proto).model
+    simplify(model)
+    assert "Mul" not in [node.op_type for node in all_nodes(model.graph)]
+    for c in (False, True):
+        feed = {"x": np.eye(2, dtype=np.float32), "c": np.array(c)}
+        before, after = (
+            onnxruntime.InferenceSession(m.SerializeToString()).run(None, feed)
+            for m in (proto, ir.to_proto(model))
+        )
+        np.testing.assert_array_equal(after[0], before[0])

@@ -237,14 +237,10 @@ class _Interface:
         places = self.shapes.dims(self.ids) or ()
         for value in rest:
             name, dims = (value.name or "").lower(), self.shapes.dims(value) or ()
+            by_axes = dims[1:] == places and isinstance(dims[0], int)  # of images
             if value.dtype is ir.DataType.BOOL and len(dims) < 2:
                 branch = value
-            elif "position" in name and (
-                dims in (places, places[1:])
-                or (
-                    dims[1:] == places and isinstance(dims[0], int)
-                )  # by axes of images
-            ):
+            elif "position" in name and (by_axes or dims in (places, places[1:])):
                 positions = value
             elif (
                 "mask" in name

@@ -41,7 +41,8 @@ STATEMENTS = {
     "attention": "softmax(c q k^T + masks) v, guarded against NaN, or where no row of"
     " the masks is minus infinity throughout",
     OPEN: "softmax(c q k^T + masks) v but for rows in which the masks are minus"
-    " infinity throughout: Attention is 0 there, and the softmax NaN",
+    " infinity throughout: Attention is 0 there, and the softmax NaN; or are a float16's"
+    " number for it: Attention is that of the scores there, and the softmax even",
     "attention_rescaled": "Attention(q a, k b, v, scale=s) = Attention(q, k, v, "
     "scale=a b s), a and b numbers",
 }
@@ -64,8 +65,8 @@ class _Scores:
     """factor * product + masks; a mask is a draft, or a value with its number, and
     the sizes that the scores have where it is added.
 
-    `keeps` has, for each mask that may have minus infinity, whether each of its rows is
-    known to have a number besides.
+    `keeps` has, for each mask that may have minus infinity, or in float16 what stands
+    for it, whether each of its rows is known to have a number besides.
     """
 
     product: Product | None = None
@@ -343,12 +344,14 @@ class _Affine:
             dtype = None if inner is None else inner.dtype
             if low is None or dtype is None or not self._leads(inner):
                 continue
-            far = _FAR if self._keeps(condition, kept == 0) else -math.inf
+            keeps = self._keeps(condition, kept == 0)
+            far = _FAR if keeps else -math.inf
             if not low <= max(far, _LOW.get(dtype.name, -math.inf)):
                 continue
             found.finite = found.finite or low != -math.inf
-            if low == -math.inf:
-                found.keeps.append(self._keeps(condition, kept == 0))
+            # Attention adds to float16 in float32, where the lowest leaves the scores.
+            if low == -math.inf or dtype is ir.DataType.FLOAT16:
+                found.keeps.append(keeps)
             added = [NewConstant(np.array(x, dtype.numpy())) for x in (0.0, low)]
             chosen = Draft("Where", [condition, added[kept], added[1 - kept]])
             found.chosen.append((chosen, dims, stage))

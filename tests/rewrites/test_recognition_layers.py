@@ -512,6 +512,32 @@ def test_softmax_without_a_result_is_none_where_the_file_is_followed(
         assert ("attention_open" in applied) == (is_open and level == 1)
 
 
+@pytest.mark.parametrize(
+    ("kind", "condition", "is_open"),
+    [
+        ("float16", "seen = Identity(some)", True),
+        ("float16", "seen = LessOrEqual(keys, queries)", False),
+        ("float", "seen = Identity(some)", False),
+    ],
+)
+def test_a_low_float16_doesnt_swallow_scores_in_float32(
+    kind: str, condition: str, is_open: bool
+) -> None:
+    """In which attention adds them: a row that is masked throughout is even no more."""
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 20]>
+        g ({kind}[2,2,3,8] q, {kind}[2,2,8,3] k, {kind}[2,2,3,8] v, bool[3,3] some)
+            => ({kind}[2,2,3,8] y)
+            <int64[1,3] keys = {{0, 1, 2}}, int64[3,1] queries = {{0, 1, 2}}> {{
+            scores = MatMul(q, k)  {condition}  masked = Where(seen, scores, low)
+            weights = Softmax(masked)  y = MatMul(weights, v) }}""")
+    dtype = np.dtype(np.float16 if kind == "float16" else np.float32)
+    low = np.array(np.finfo(dtype).min, dtype)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(low, "low"))
+    applied = [x.rule for x in simplify(load(model).model).history]
+    assert ("attention_open" in applied) == is_open
+    assert ("attention" in applied) != is_open
+
+
 FOLDED = {
     "heads in one axis with batches": """
         a = Reshape (q, <int64[3] {6, 4, 8}>) b = Reshape (k, <int64[3] {6, 5, 8}>)

@@ -205,7 +205,7 @@ def verify(
                 most = max(coarse[name], allowed.of(noise[name]))
                 if most < distance <= unsteady.get(name, 0):
                     hanging[name] = most = unsteady[name]
-                note = f"{reason}; {noise_text(noise[name])}"
+                note = f"{reason}; {noise_text(noise[name], most)}"
                 reason = "" if distance <= most else note
             if reason:
                 raise _mismatch(case, name, distance, reason)

@@ -140,6 +140,7 @@ def _serialised(model: onnx.ModelProto) -> bytes | None:
     return model.SerializeToString() if fits else None
 
 
-def noise_text(noise: float) -> str:
-    """A sentence for reports and messages."""
-    return f"one last bit of its inputs moves ONNX Runtime's own result by {noise:.1e}"
+def noise_text(noise: float, allowed: float) -> str:
+    """A sentence for messages: how far a result moves, and may be off for that."""
+    moved = "one last bit of its inputs moves ONNX Runtime's own result by"
+    return f"{moved} {noise:.1e}, which allows {allowed:.1e}"

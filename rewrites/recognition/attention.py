@@ -41,7 +41,7 @@ STATEMENTS = {
     "attention": "softmax(c q k^T + masks) v, guarded against NaN, or where no row of"
     " the masks is minus infinity throughout",
     OPEN: "softmax(c q k^T + masks) v but for rows in which the masks are minus"
-    " infinity throughout: Attention is 0 there, and the softmax NaN; or are a float16's"
+    " infinity throughout: Attention is 0 there, and the softmax NaN; or a float16's"
     " number for it: Attention is that of the scores there, and the softmax even",
     "attention_rescaled": "Attention(q a, k b, v, scale=s) = Attention(q, k, v, "
     "scale=a b s), a and b numbers",

@@ -239,7 +239,8 @@ def _separate_clashing(root: ModuleCall) -> None:
 
 
 def _divided(root: ModuleCall) -> set[int]:
-    """Calls of modules of which another module has a member: no class has them all."""
+    """Calls of modules of which another module has a member, since no class has them
+    all; and of an nn.Sequential that would own what its members share."""
     paths: dict[str, list[ModuleCall]] = {}
     for call in root.all_calls():
         paths.setdefault(call.path, []).append(call)
@@ -247,6 +248,8 @@ def _divided(root: ModuleCall) -> set[int]:
 
     def visit(call: ModuleCall, around: frozenset[str]) -> None:
         around |= {call.path}
+        if call.whole and not all(map(names_member, call.constants)):
+            doomed.add(id(call))
         owned = [item.path for item in call.contents() if owns(item)]
         owned += [value.name or "" for value in call.constants if names_member(value)]
         inside = f"{call.path}." if call.path else ""

@@ -858,6 +858,22 @@ def test_classes_and_loops_change_no_bit(
     assert [y.shape for y in ours] == [y.shape for y in theirs]
 
 
+def test_what_the_modules_of_a_list_share_leaves_it_a_list(tmp_path: Path) -> None:
+    """Its keys have numbers, and no nn.Sequential hands on more than one value."""
+    g = Traced(x=["batch", 3000])
+    x, shared = g("Tanh", "x"), g.ints(*range(2999, -1, -1))
+    with g.module("layers", ""):
+        for i in range(3):
+            with g.module(f"{i}", "Layer"):
+                y = g("Gather", g.layer_norm(x, "norm", 3000), shared, axis=1)
+                x = str(g("Add", y, x))
+    compiled(g.model(y=g("Tanh", x)), tmp_path / "net", level=0)
+    text = (tmp_path / "net" / "model.py").read_text()
+    assert "for layer in self.layers:\n            x = layer(x, self.indices)" in text
+    keys = imported(tmp_path / "net").load().state_dict().keys()
+    assert {"layers.0.norm.weight", "layers.2.norm.bias"} <= keys
+
+
 # ---- untrusted names at -O0, where paths become keys
 
 

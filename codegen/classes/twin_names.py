@@ -83,12 +83,12 @@ def names_apart(
             if word not in other.options:
                 yield _in_front(wish, word, network), is_new
     for one, other, is_new in rarest:
+        if len(one.calls) == 1 and _stands_before(one.calls[0], other.calls):
+            yield _in_front(wish, "First", network), is_new
+    for one, other, is_new in rarest:
         for name in Counter(one.operators) - Counter(other.operators):
             if name in other.operators:  # which calls it, too, but not as often
                 yield _with(wish, name.rpartition(".")[2]), is_new
-    for one, other, is_new in rarest:
-        if len(one.calls) == 1 and _stands_before(one.calls[0], other.calls):
-            yield _in_front(wish, "First", network), is_new
 
 
 def _with(wish: str, what: str) -> str:
@@ -153,14 +153,18 @@ def _word_of_order(
 
 
 def _stands_before(call: ModuleCall, others: Sequence[ModuleCall]) -> bool:
-    """Whether a module is in the same list as all others, and in front of them."""
-    (row, number), *after = (_numbered(c.path) for c in (call, *others))
-    return all(row == other and -1 < number < n for other, n in after)
+    """Whether a module is in the same list as all others, or in a list of the same
+    lists, and in front of them."""
+    (row, numbers), *after = (_numbered(c.path) for c in (call, *others))
+    return all(row == other and numbers < behind for other, behind in after)
 
 
-def _numbered(path: str) -> tuple[str, int]:
-    row, _, number = path.rpartition(".")
-    return row, int(number) if re.fullmatch(r"\d{1,6}", number) else -1
+def _numbered(path: str) -> tuple[list[str], list[int]]:
+    """The words of a path, and its numbers."""
+    words = path.split(".")
+    is_number = [re.fullmatch(r"\d{1,6}", word) is not None for word in words]
+    numbers = [int(w) for w, yes in zip(words, is_number, strict=True) if yes]
+    return ["" if yes else w for w, yes in zip(words, is_number, strict=True)], numbers
 
 
 def _stands(path: str, paths: Set[str], last: bool) -> bool:

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 
-MODEL_SHA256 = "efa9cd0aecf9d1bb0520914e80f9188359ab4306e7b2ecc48896279084bda3b5"
+MODEL_SHA256 = "b1a05f89630e50bacbfff2e0f096a77fbc6a0035503bf38239460436216e8507"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.
@@ -76,8 +76,8 @@ class BertOutput(nn.Module):
         self.dense = nn.Linear(in_features, 768)
         self.LayerNorm = nn.LayerNorm(768, eps=1e-12)
 
-    def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        return self.LayerNorm(self.dense(x) + y)
+    def forward(self, x: Tensor, residual: Tensor) -> Tensor:
+        return self.LayerNorm(self.dense(x) + residual)
 
 
 class BertPooler(nn.Module):

@@ -37,8 +37,9 @@ def is_supported(device: torch.device) -> bool:
     return torch.cuda.get_device_capability(device) >= (8, 0)
 
 
-def runs_triton(*tensors: Tensor) -> bool:
+def runs_triton(*given: Tensor | None) -> bool:
     """Whether a kernel can be launched on these tensors, and nothing is lost by it."""
+    tensors = [t for t in given if t is not None]
     if triton is None or torch.compiler.is_compiling():
         return False  # torch.compile and torch.export read what they know
     if any(t.numel() == 0 or t.dtype == torch.float64 for t in tensors):

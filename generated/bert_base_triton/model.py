@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from .kernels import add_layer_norm, linear_gelu
 
-MODEL_SHA256 = "efa9cd0aecf9d1bb0520914e80f9188359ab4306e7b2ecc48896279084bda3b5"
+MODEL_SHA256 = "b1a05f89630e50bacbfff2e0f096a77fbc6a0035503bf38239460436216e8507"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.
@@ -78,10 +78,10 @@ class BertOutput(nn.Module):
         self.dense = nn.Linear(in_features, 768)
         self.LayerNorm = nn.LayerNorm(768, eps=1e-12)
 
-    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+    def forward(self, x: Tensor, residual: Tensor) -> Tensor:
         x = self.dense(x)
         return add_layer_norm(
-            x, y, self.LayerNorm.weight, self.LayerNorm.bias, eps=1e-12
+            x, residual, self.LayerNorm.weight, self.LayerNorm.bias, eps=1e-12
         )
 
 

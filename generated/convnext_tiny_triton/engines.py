@@ -27,13 +27,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 # Read when PyTorch first allocates: what has 2 MB and more is then in pages of 2 MB.
 HUGE_PAGES = os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 FLOATS = (torch.float32, torch.bfloat16)  # what oneDNN computes in
-# For which weights are laid out: what is quickest for one, by the instructions.
-ROWS = 2 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 1
+WIDE = torch.backends.cpu.get_cpu_capability() == "AVX512"  # for oneDNN
+ROWS = 2 if WIDE else 1  # for which weights are laid out that meet one
 MOST_SIZES = 8  # that are prepared
 MOST_SEEN = 64  # that are remembered
 ALL = "all"  # sizes
@@ -42,6 +43,7 @@ BY_SIZE = ("onednn", "openvino", "aot")  # those that prepare each combination o
 SECONDS = 10.0  # after which no other engine is tried; FAIRHAND_SECONDS sets it
 LIBRARY = 90.0  # seconds that one may take to make
 CALLS = 5  # that are worth a measurement
+QUICK = 2e-4  # seconds of a call that is not worth one
 ROUNDS = 2  # in which engines are timed in turn, at least
 TIMED = 0.5  # seconds, at least
 WORTH = 1.03  # an engine that is faster by less isn't worth another copy of weights
@@ -85,17 +87,30 @@ def pack(network: nn.Module) -> None:
 
 
 class LaidOutLinear(nn.Module):
-    """A linear layer by oneDNN, on a copy of its weight that is laid out once."""
+    """A linear layer on a weight laid out once: for rows as told, or as come first."""
 
-    def __init__(self, layer: Any):
+    def __init__(self, layer: Any, rows: int = 0):
         super().__init__()
         self.weight, self.bias = layer.weight, layer.bias  # for who reads them
-        self.laid_out = torch.ops.mkldnn._reorder_linear_weight(layer.weight, ROWS)
+        self.laid_out = self.for_rows(rows) if rows else None
+
+    def for_rows(self, rows: int) -> Any:
+        if not WIDE and (rows == 1 or self.weight.numel() <= 2**18):
+            return transposed(self.weight)
+        return torch.ops.mkldnn._reorder_linear_weight(self.weight, rows)
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.ops.mkldnn._linear_pointwise(
-            x, self.laid_out, self.bias, "none", [], ""
-        )
+        if self.laid_out is None:
+            self.laid_out = self.for_rows(2 if x.numel() > x.shape[-1] else ROWS)
+        if not self.laid_out.is_mkldnn:
+            return F.linear(x, self.laid_out, self.bias)
+        given: Any = x, self.laid_out, self.bias, "none", [], ""
+        return torch.ops.mkldnn._linear_pointwise(*given)
+
+
+def transposed(weight: Tensor) -> Tensor:
+    """The same numbers, in memory by what they multiply: a product reads them so."""
+    return weight.t().contiguous().t()
 
 
 def kept(model: nn.Module, feeds: Any, ending: str) -> Path | None:
@@ -159,8 +174,7 @@ class Auto:
         self.base = self.plain  # for sizes that are new
         self.chosen: dict[Any, Run] = {}  # by threads and sizes
         self.measured: list[dict[str, Any]] = []  # what Session.engines() tells
-        # By threads and sizes, and for all: the calls, and the seconds that they took.
-        self.spent: dict[Any, tuple[int, float]] = {}
+        self.spent: dict[Any, tuple[int, float]] = {}  # calls and seconds, for ALL too
         self.has_base = False
         self.price = 0.0  # seconds that measuring the last sizes took
         self.lock = threading.Lock()
@@ -181,10 +195,10 @@ class Auto:
         return results
 
     def count(self, key: Any, seconds: float) -> None:
-        """One call more, which took so long."""
+        """One call more, which took so long: one that is over in no time is none."""
         if len(self.spent) > MOST_SEEN:
             self.spent = {ALL: self.spent[ALL]}
-        for each in (ALL, key):
+        for each in (ALL, key) if seconds >= QUICK else ():
             calls, before = self.spent.get(each, (0, 0.0))
             self.spent[each] = calls + 1, before + seconds
 
@@ -285,8 +299,9 @@ def has_room(model: nn.Module) -> bool:
     except (OSError, StopIteration):
         return True
     tensors = (*model.parameters(), *model.buffers())
-    # Up to four numbers stand in a byte: an engine may take them out.
-    weights = sum(t.nbytes * (16 if t.dtype == torch.uint8 else 1) for t in tensors)
+    # Up to four numbers stand in a byte: an engine may take them out, as float32.
+    wider = {torch.uint8: 16, torch.float16: 2}
+    weights = sum(t.nbytes * wider.get(t.dtype, 1) for t in tensors)
     return 2 * weights < 1024 * int(free.split()[1])
 
 

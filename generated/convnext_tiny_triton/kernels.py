@@ -27,6 +27,7 @@ except ImportError:  # every function below then calls its *_reference
 # Triton's interpreter runs kernels on CPU tensors, which is how they are tested.
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 MAX_DEPTH = 2048  # elements of a column that one program keeps on chip
+ELEMENTS = 1024  # that one program computes, where each stands for itself
 
 
 @cache
@@ -37,8 +38,9 @@ def is_supported(device: torch.device) -> bool:
     return torch.cuda.get_device_capability(device) >= (8, 0)
 
 
-def runs_triton(*tensors: Tensor) -> bool:
+def runs_triton(*given: Tensor | None) -> bool:
     """Whether a kernel can be launched on these tensors, and nothing is lost by it."""
+    tensors = [t for t in given if t is not None]
     if triton is None or torch.compiler.is_compiling():
         return False  # torch.compile and torch.export read what they know
     if any(t.numel() == 0 or t.dtype == torch.float64 for t in tensors):
@@ -57,6 +59,11 @@ def expect(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
         raise ValueError(
             f"{name} must have shape {list(shape)}, got {list(tensor.shape)}"
         )
+
+
+def offset_type(*tensors: Tensor) -> tl.dtype:
+    """Of 64 bits, which divide slowly, only where a tensor is that large."""
+    return tl.int64 if max(t.numel() for t in tensors) >= 2**31 - 2**16 else tl.int32
 
 
 def column_tile(depth: int, count: int) -> int:
@@ -269,5 +276,86 @@ if triton is not None:
         bias = tl.load(bias_ptr + cols, mask=cols < n_cols).to(tl.float32)
         product = sums + bias  # MatMul, Add
         y = 0.5 * product * (1 + tl.erf(product * 0.7071067811865476))  # Gelu
+
+        tl.store(y_ptr + offsets, y, mask=mask)
+
+
+def mul_transpose_add(scale: Tensor, x: Tensor, residual: Tensor) -> Tensor:
+    """turned = (scale * x).permute(0, 3, 1, 2)
+    y = turned + residual
+
+    Replaces  Mul, Transpose, Add, at 18 places, first node_mul_22
+    Traffic   3.61 MB in 1 launch for [batch=1, 96, 56, 56]; op by op 6.02 MB in 2
+    """
+    expect("scale", scale, (1, 1, 1, residual.shape[-3]))
+    expect(
+        "x",
+        x,
+        (
+            residual.shape[-4],
+            residual.shape[-2],
+            residual.shape[-1],
+            residual.shape[-3],
+        ),
+    )
+    n_j = residual.shape[-3]
+    n_k = residual.shape[-2]
+    n_p = residual.shape[-1]
+    if not runs_triton(scale, x, residual):
+        return mul_transpose_add_reference(scale, x, residual)
+    scale = scale.contiguous()
+    x = x.contiguous()
+    residual = residual.contiguous()
+    y = torch.empty_like(residual)
+    with torch.cuda.device_of(scale):
+        mul_transpose_add_kernel[(triton.cdiv(y.numel(), ELEMENTS),)](
+            scale,
+            x,
+            residual,
+            y,
+            y.numel(),
+            n_j,
+            n_k,
+            n_p,
+            OFFSETS=offset_type(scale, x, residual, y),
+            BLOCK=ELEMENTS,
+        )
+    return y
+
+
+def mul_transpose_add_reference(scale: Tensor, x: Tensor, residual: Tensor) -> Tensor:
+    """The same in PyTorch; the kernel is tested against this."""
+    turned = (scale * x).permute(0, 3, 1, 2)
+    return turned + residual
+
+
+if triton is not None:
+
+    @triton.jit
+    def mul_transpose_add_kernel(
+        scale_ptr,  # [J] in
+        x_ptr,  # [I, K, P, J] in
+        residual_ptr,  # [I, J, K, P] in
+        y_ptr,  # [I, J, K, P] out
+        n_elements,  # I * J * K * P
+        n_j,  # J
+        n_k,  # K
+        n_p,  # P
+        OFFSETS: tl.constexpr,  # tl.int32 where no tensor is large
+        BLOCK: tl.constexpr,  # elements of one program
+    ):
+        offsets = tl.program_id(0).to(OFFSETS) * BLOCK + tl.arange(0, BLOCK)
+        mask = offsets < n_elements
+        i = offsets // (n_j * n_k * n_p)
+        j = offsets // (n_k * n_p) % n_j
+        k = offsets // n_p % n_k
+        p = offsets % n_p
+        scale = tl.load(scale_ptr + j, mask=mask).to(tl.float32)
+        x = tl.load(x_ptr + ((i * n_k + k) * n_p + p) * n_j + j, mask=mask).to(
+            tl.float32
+        )
+        product = scale * x  # Mul
+        residual = tl.load(residual_ptr + offsets, mask=mask).to(tl.float32)
+        y = product + residual  # Add
 
         tl.store(y_ptr + offsets, y, mask=mask)

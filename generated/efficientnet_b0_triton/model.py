@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from .kernels import depthwise_conv_silu, pointwise_conv_silu, sigmoid_mul
 
-MODEL_SHA256 = "09b34df882667f6a5e2dd3af975f6b871b2c6d2c21050bd46604051dbc177a3b"
+MODEL_SHA256 = "716020fa2571e6ca07d016bf3242bd1246ba2608301bce44d2802e08eae8b345"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.
@@ -44,7 +44,7 @@ class SqueezeExcitation(nn.Module):
         return sigmoid_mul(self.fc2(features), x)
 
 
-class MBConv2(nn.Module):
+class FirstMBConv(nn.Module):
     def __init__(self):
         super().__init__()
         self.block = nn.ModuleList(
@@ -115,7 +115,7 @@ class EfficientNet(nn.Module):
         self.features = nn.ModuleList(
             [
                 nn.Conv2d(3, 32, 3, stride=2, padding=1),
-                MBConv2(),
+                nn.Sequential(FirstMBConv()),
                 nn.Sequential(
                     MBConv(16, 96, 24, 3, stride=2, residual=False),
                     MBConv(24, 144, 24, 3),
@@ -138,7 +138,7 @@ class EfficientNet(nn.Module):
                     MBConv(112, 672, 192, 5, stride=2, residual=False),
                     *(MBConv(192, 1152, 192, 5) for _ in range(3)),
                 ),
-                MBConv(192, 1152, 320, 3, residual=False),
+                nn.Sequential(MBConv(192, 1152, 320, 3, residual=False)),
                 nn.Conv2d(320, 1280, 1),
             ]
         )

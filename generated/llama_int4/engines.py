@@ -319,8 +319,9 @@ def has_room(model: nn.Module) -> bool:
     except (OSError, StopIteration):
         return True
     tensors = (*model.parameters(), *model.buffers())
-    # Up to four numbers stand in a byte: an engine may take them out.
-    weights = sum(t.nbytes * (16 if t.dtype == torch.uint8 else 1) for t in tensors)
+    # Up to four numbers stand in a byte: an engine may take them out, as float32.
+    wider = {torch.uint8: 16, torch.float16: 2}
+    weights = sum(t.nbytes * wider.get(t.dtype, 1) for t in tensors)
     return 2 * weights < 1024 * int(free.split()[1])
 
 

@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 
-MODEL_SHA256 = "3fec448708189f455b03963cf7b9a2e2d4a54cbe0e274e7e2ed382acc109eef4"
+MODEL_SHA256 = "8bc79b56a6da5c9473ec01d1a15316267c9e6c94e4308c2d2ed01ffb93339584"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.
@@ -226,7 +226,7 @@ def extended(past: Tensor | None, new: Tensor, place: Tensor, total: int) -> Ten
     past = new[:, :, :0] if past is None else past
     cache = F.pad(past, (0, 0, 0, max(0, total - past.shape[2])))
     key = torch.arange(cache.shape[2], device=cache.device)
-    cache = cache * (key < place[:, :1])[:, None, :, None]
+    cache = cache.masked_fill((key >= place[:, :1])[:, None, :, None], 0)
     return cache.scatter(2, place[:, None, :, None].expand_as(new), new)
 
 
@@ -314,7 +314,6 @@ class Attn(nn.Module):
             total_sequence_length,
             (12, 4),
             rotary=(cos_cache, sin_cache),
-            scale=0.125,
         )
         return present_key, present_value, self.o_proj(rounded_to_int8(x, 32))
 

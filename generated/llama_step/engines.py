@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib.util import find_spec
 from itertools import chain
@@ -153,7 +153,8 @@ class Flat(nn.Module):
         self.eval()
 
     def forward(self, *tensors: Tensor) -> Any:
-        return tupled(self.network(*refilled(self.feeds, iter(tensors))))
+        each = iter(tensors)
+        return tupled(self.network(*mapped(lambda _: next(each), self.feeds)))
 
 
 class LaidOutLinear(nn.Module):
@@ -371,8 +372,9 @@ def has_room(model: nn.Module) -> bool:
     except (OSError, StopIteration):
         return True
     tensors = (*model.parameters(), *model.buffers())
-    # Up to four numbers stand in a byte: an engine may take them out.
-    weights = sum(t.nbytes * (16 if t.dtype == torch.uint8 else 1) for t in tensors)
+    # Up to four numbers stand in a byte: an engine may take them out, as float32.
+    wider = {torch.uint8: 16, torch.float16: 2}
+    weights = sum(t.nbytes * wider.get(t.dtype, 1) for t in tensors)
     return 2 * weights < 1024 * int(free.split()[1])
 
 
@@ -418,17 +420,15 @@ def sizes_of(feeds: Any) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(tensor.shape) for tensor in listed(feeds))
 
 
-def refilled(nested: Any, tensors: Iterator[Tensor]) -> Any:
-    """Lists and tuples like these, with other tensors in."""
+def mapped(change: Callable[[Tensor], Tensor], nested: Any) -> Any:
+    """Lists and tuples like these, of changed tensors."""
     if isinstance(nested, Tensor):
-        return next(tensors)
-    return type(nested)(refilled(each, tensors) for each in nested)
+        return change(nested)
+    return type(nested)(mapped(change, each) for each in nested)
 
 
 def tupled(results: Any) -> Any:
-    if isinstance(results, Tensor):
-        return results
-    return tuple(map(tupled, results))
+    return results if isinstance(results, Tensor) else tuple(map(tupled, results))
 
 
 PACKED: dict[type[nn.Module], Callable[[Any], nn.Module]] = {nn.Linear: LaidOutLinear}

@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 
-MODEL_SHA256 = "e9932e683c41e503413bc7a07786e7ead4be83485c8286686f173e9a928219fa"
+MODEL_SHA256 = "af0785809c3c736142e568cfa24b52bec972919c21216f5389c1124e45f41897"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.

@@ -79,7 +79,10 @@ class Session(OrtInterface):
         input_feed = {name: plain(value) for name, value in input_feed.items()}
         self._validate_input(list(input_feed))
         if unknown := [name for name in input_feed if name not in INPUTS]:
-            raise invalid(f"no inputs {unknown}, the inputs are {list(INPUTS)}")
+            fixed = [name for name in unknown if name in report().get("defaults", ())]
+            why = f"; of {fixed} the file's defaults are constants here"
+            text = f"no inputs {unknown}, the inputs are {list(INPUTS)}"
+            raise invalid(text + why if fixed else text)
         if unknown := [name for name in names if name not in OUTPUTS]:
             raise invalid(f"no outputs {unknown}, the outputs are {list(OUTPUTS)}")
         self.check_options(run_options)
@@ -186,7 +189,7 @@ def to_input(name: str, value: Any, device: torch.device) -> Tensor:
     array = checked(name, value, *INPUTS[name])
     # Contiguous and in native bytes; the caller's memory if it is. PyTorch warns of
     # what is not writeable, and nothing here writes to it.
-    array = np.require(array, array.dtype.newbyteorder("="), ["C", "A", "W", "E"])
+    array = np.require(array, INPUTS[name][0], ["C", "A", "W", "E"])
     return torch.from_numpy(array).to(device)
 
 

@@ -38,8 +38,9 @@ def is_supported(device: torch.device) -> bool:
     return torch.cuda.get_device_capability(device) >= (8, 0)
 
 
-def runs_triton(*tensors: Tensor) -> bool:
+def runs_triton(*given: Tensor | None) -> bool:
     """Whether a kernel can be launched on these tensors, and nothing is lost by it."""
+    tensors = [t for t in given if t is not None]
     if triton is None or torch.compiler.is_compiling():
         return False  # torch.compile and torch.export read what they know
     if any(t.numel() == 0 or t.dtype == torch.float64 for t in tensors):
@@ -121,8 +122,8 @@ def tile_count(
     return triton.cdiv(n_rows, BLOCK_M) * triton.cdiv(n_cols, BLOCK_N)
 
 
-def rotary_angles(positions: Tensor, frequencies: Tensor) -> tuple[Tensor, Tensor]:
-    """product = positions * frequencies
+def rotary_angles(positions: Tensor, inv_freq: Tensor) -> tuple[Tensor, Tensor]:
+    """product = positions * inv_freq
     joined = torch.cat([product, product], dim=-1)
     cos = cos(joined)
     sin = sin(joined)
@@ -131,32 +132,32 @@ def rotary_angles(positions: Tensor, frequencies: Tensor) -> tuple[Tensor, Tenso
     Traffic   66.7 kB in 1 launch for [1, seq=128, 64]; op by op 214 kB in 4
     """
     expect("positions", positions, (1, positions.shape[-2], 1))
-    expect("frequencies", frequencies, (32,))
+    expect("inv_freq", inv_freq, (32,))
     shape = torch.Size((1, positions.shape[-2], 64))
-    if not runs_triton(positions, frequencies):
-        return rotary_angles_reference(positions, frequencies)
+    if not runs_triton(positions, inv_freq):
+        return rotary_angles_reference(positions, inv_freq)
     positions = positions.contiguous()
-    frequencies = frequencies.contiguous()
-    cos = positions.new_empty(shape, dtype=frequencies.dtype)
-    sin = positions.new_empty(shape, dtype=frequencies.dtype)
+    inv_freq = inv_freq.contiguous()
+    cos = positions.new_empty(shape, dtype=inv_freq.dtype)
+    sin = positions.new_empty(shape, dtype=inv_freq.dtype)
     with torch.cuda.device_of(positions):
         rotary_angles_kernel[(triton.cdiv(cos.numel(), ELEMENTS),)](
             positions,
-            frequencies,
+            inv_freq,
             cos,
             sin,
             cos.numel(),
-            OFFSETS=offset_type(positions, frequencies, cos),
+            OFFSETS=offset_type(positions, inv_freq, cos),
             BLOCK=ELEMENTS,
         )
     return cos, sin
 
 
 def rotary_angles_reference(
-    positions: Tensor, frequencies: Tensor
+    positions: Tensor, inv_freq: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The same in PyTorch; the kernel is tested against this."""
-    product = positions.to(frequencies.dtype) * frequencies
+    product = positions.to(inv_freq.dtype) * inv_freq
     joined = torch.cat([product, product], dim=-1)
     cos = joined.cos()
     sin = joined.sin()
@@ -168,7 +169,7 @@ if triton is not None:
     @triton.jit
     def rotary_angles_kernel(
         positions_ptr,  # [M] in
-        frequencies_ptr,  # [32] in
+        inv_freq_ptr,  # [32] in
         cos_ptr,  # [M, N] out
         sin_ptr,  # [M, N] out
         n_elements,  # M * N
@@ -180,8 +181,8 @@ if triton is not None:
         row = offsets // 64
         col = offsets % 64
         positions = tl.load(positions_ptr + row, mask=mask)
-        frequencies = tl.load(frequencies_ptr + col % 32, mask=mask).to(tl.float32)
-        product = positions * frequencies  # Mul
+        inv_freq = tl.load(inv_freq_ptr + col % 32, mask=mask).to(tl.float32)
+        product = positions * inv_freq  # Mul
         cos = tl.cos(product)  # Cos
         sin = tl.sin(product)  # Sin
 

@@ -24,7 +24,7 @@ from .kernels import (
     rotary_causal_attention,
 )
 
-MODEL_SHA256 = "da7c00c5b5155467febc1dc2a02d697ffb12160f1d9154cd18c8b16b2a2b1e07"
+MODEL_SHA256 = "a3d3434d1a8529eafddbf03cbba866c2ca5783090d14982e8020623d5c0b056b"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 
-MODEL_SHA256 = "9885ff6cb4a4b07f347082e2fdd282524c7967bb7ed08a07e49762a0d4f8afdc"
+MODEL_SHA256 = "50188e514d722c5281983f74bcd5501759f0dc122344b4922fb6544f5be47540"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.
@@ -65,15 +65,9 @@ class QuantizedConv2d(nn.Conv2d):
         self.register_buffer("scale", torch.empty(shape[0] if per_channel else 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.conv2d(
-            x,
-            self.weight * self.scale[:, None, None, None],
-            self.bias,
-            self.stride,
-            self.padding,
-            self.dilation,
-            self.groups,
-        )
+        weight = self.weight * self.scale[:, None, None, None]
+        y: Tensor = self._conv_forward(x, weight, self.bias)
+        return y
 
 
 class QuantizedLinear(nn.Linear):
@@ -127,7 +121,7 @@ class Classifier(nn.Module):
         return self.round(self.layers(x))
 
 
-class Feature2(nn.Module):
+class FirstFeature(nn.Module):
     def __init__(self):
         super().__init__()
         self.conv = nn.ModuleList(
@@ -192,21 +186,21 @@ class MobileNetV2(nn.Module):
         self.round1 = FakeQuantize(signed=True)
         self.features = nn.Sequential(
             Conv2dNormActivation(3, 32, 3, stride=2),
-            Feature2(),
-            Feature(16, 96, 24, 2),
+            FirstFeature(),
+            Feature(16, 96, 24, stride=2),
             InvertedResidual(24),
-            Feature(24, 144, 32, 2),
+            Feature(24, 144, 32, stride=2),
             InvertedResidual(32),
             InvertedResidual(32),
-            Feature(32, 192, 64, 2),
+            Feature(32, 192, 64, stride=2),
             *(InvertedResidual(64) for _ in range(3)),
-            Feature(64, 384, 96, 1),
+            Feature(64, 384, 96, stride=1),
             InvertedResidual(96),
             InvertedResidual(96),
-            Feature(96, 576, 160, 2),
+            Feature(96, 576, 160, stride=2),
             InvertedResidual(160),
             InvertedResidual(160),
-            Feature(160, 960, 320, 1),
+            Feature(160, 960, 320, stride=1),
             Conv2dNormActivation(320, 1280, 1),
         )
         self.round2 = FakeQuantize(signed=True)

@@ -26,7 +26,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib.util import find_spec
 from itertools import chain
@@ -41,8 +41,8 @@ from torch.overrides import TorchFunctionMode
 # Read when PyTorch first allocates: what has 2 MB and more is then in pages of 2 MB.
 HUGE_PAGES = os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 FLOATS = (torch.float32, torch.bfloat16)  # what oneDNN computes in
-# For which weights are laid out: what is quickest for one, by the instructions.
-ROWS = 2 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 1
+WIDE = torch.backends.cpu.get_cpu_capability() == "AVX512"  # for oneDNN
+ROWS = 2 if WIDE else 1  # for which weights are laid out that meet one
 MOST_SIZES = 8  # that are prepared
 MOST_SEEN = 64  # that are remembered
 # Preparing takes the square of a network's calls: 3 s for 1,300, and 164 s for 6,600.
@@ -61,6 +61,7 @@ BY_SIZE = ("onednn", "openvino", "aot")  # those that prepare each combination o
 SECONDS = 10.0  # after which no other engine is tried; FAIRHAND_SECONDS sets it
 LIBRARY = 90.0  # seconds that one may take to make
 CALLS = 5  # that are worth a measurement
+QUICK = 2e-4  # seconds of a call that is not worth one
 ROUNDS = 2  # in which engines are timed in turn, at least
 TIMED = 0.5  # seconds, at least
 WORTH = 1.03  # an engine that is faster by less isn't worth another copy of weights
@@ -111,17 +112,30 @@ def pack(network: nn.Module) -> None:
 
 
 class LaidOutLinear(nn.Module):
-    """A linear layer by oneDNN, on a copy of its weight that is laid out once."""
+    """A linear layer on a weight laid out once: for rows as told, or as come first."""
 
-    def __init__(self, layer: Any):
+    def __init__(self, layer: Any, rows: int = 0):
         super().__init__()
         self.weight, self.bias = layer.weight, layer.bias  # for who reads them
-        self.laid_out = torch.ops.mkldnn._reorder_linear_weight(layer.weight, ROWS)
+        self.laid_out = self.for_rows(rows) if rows else None
+
+    def for_rows(self, rows: int) -> Any:
+        if not WIDE and (rows == 1 or self.weight.numel() <= 2**18):
+            return transposed(self.weight)
+        return torch.ops.mkldnn._reorder_linear_weight(self.weight, rows)
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.ops.mkldnn._linear_pointwise(
-            x, self.laid_out, self.bias, "none", [], ""
-        )
+        if self.laid_out is None:
+            self.laid_out = self.for_rows(2 if x.numel() > x.shape[-1] else ROWS)
+        if not self.laid_out.is_mkldnn:
+            return F.linear(x, self.laid_out, self.bias)
+        given: Any = x, self.laid_out, self.bias, "none", [], ""
+        return torch.ops.mkldnn._linear_pointwise(*given)
+
+
+def transposed(weight: Tensor) -> Tensor:
+    """The same numbers, in memory by what they multiply: a product reads them so."""
+    return weight.t().contiguous().t()
 
 
 class BySize:
@@ -330,20 +344,12 @@ def library(model: nn.Module, feeds: tuple[Any, ...]) -> Callable[..., Any]:
 def compiled_library(model: nn.Module, feeds: tuple[Any, ...], folder: Path) -> Path:
     """A new file in `folder`."""
     with torch.inference_mode(False), torch.no_grad():
-        program = torch.export.export(model, copied(feeds))
+        # Those of inference mode may not be traced.
+        program = torch.export.export(model, mapped(torch.clone, feeds))
         path = torch._inductor.aoti_compile_and_package(
-            program,
-            package_path=str(folder / "network.pt2"),
-            inductor_configs=INDUCTOR,
+            program, package_path=str(folder / "network.pt2"), inductor_configs=INDUCTOR
         )
     return Path(path)
-
-
-def copied(feeds: Any) -> Any:
-    """The same, as tensors that may be traced: those of inference mode may not."""
-    if isinstance(feeds, Tensor):
-        return feeds.clone()
-    return type(feeds)(map(copied, feeds))
 
 
 def kept(model: nn.Module, feeds: Any, ending: str) -> Path | None:
@@ -416,7 +422,7 @@ def by_openvino(model: Any, feeds: tuple[Any, ...]) -> Callable[..., Any]:
     try:
         openvino = importlib.import_module("openvino")
         with torch.inference_mode(False), torch.no_grad():
-            program = torch.export.export(model, copied(feeds))
+            program = torch.export.export(model, mapped(torch.clone, feeds))
         graph = openvino.convert_model(program)
         compiled = openvino.Core().compile_model(graph, "CPU", settings)
     except Exception as error:  # of the tracer, or OpenVINO's own
@@ -428,8 +434,8 @@ def by_openvino(model: Any, feeds: tuple[Any, ...]) -> Callable[..., Any]:
         arrays = [tensor.numpy() for tensor in listed(feeds)]
         with lock:  # a request is one call's at a time
             found = request.infer(arrays, share_inputs=True)
-            tensors = [torch.from_numpy(found[i]) for i in range(count)]
-        return refilled(wanted, iter(tensors))
+            tensors = iter([torch.from_numpy(found[i]) for i in range(count)])
+        return mapped(lambda _: next(tensors), wanted)
 
     check(run(*feeds), wanted)
     return run
@@ -453,8 +459,7 @@ class Auto:
         self.base = self.plain  # for sizes that are new
         self.chosen: dict[Any, Run] = {}  # by threads and sizes
         self.measured: list[dict[str, Any]] = []  # what Session.engines() tells
-        # By threads and sizes, and for all: the calls, and the seconds that they took.
-        self.spent: dict[Any, tuple[int, float]] = {}
+        self.spent: dict[Any, tuple[int, float]] = {}  # calls and seconds, for ALL too
         self.has_base = False
         self.price = 0.0  # seconds that measuring the last sizes took
         self.lock = threading.Lock()
@@ -475,10 +480,10 @@ class Auto:
         return results
 
     def count(self, key: Any, seconds: float) -> None:
-        """One call more, which took so long."""
+        """One call more, which took so long: one that is over in no time is none."""
         if len(self.spent) > MOST_SEEN:
             self.spent = {ALL: self.spent[ALL]}
-        for each in (ALL, key):
+        for each in (ALL, key) if seconds >= QUICK else ():
             calls, before = self.spent.get(each, (0, 0.0))
             self.spent[each] = calls + 1, before + seconds
 
@@ -579,8 +584,9 @@ def has_room(model: nn.Module) -> bool:
     except (OSError, StopIteration):
         return True
     tensors = (*model.parameters(), *model.buffers())
-    # Up to four numbers stand in a byte: an engine may take them out.
-    weights = sum(t.nbytes * (16 if t.dtype == torch.uint8 else 1) for t in tensors)
+    # Up to four numbers stand in a byte: an engine may take them out, as float32.
+    wider = {torch.uint8: 16, torch.float16: 2}
+    weights = sum(t.nbytes * wider.get(t.dtype, 1) for t in tensors)
     return 2 * weights < 1024 * int(free.split()[1])
 
 
@@ -626,11 +632,11 @@ def sizes_of(feeds: Any) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(tensor.shape) for tensor in listed(feeds))
 
 
-def refilled(nested: Any, tensors: Iterator[Tensor]) -> Any:
-    """Lists and tuples like these, with other tensors in."""
+def mapped(change: Callable[[Tensor], Tensor], nested: Any) -> Any:
+    """Lists and tuples like these, of changed tensors."""
     if isinstance(nested, Tensor):
-        return next(tensors)
-    return type(nested)(refilled(each, tensors) for each in nested)
+        return change(nested)
+    return type(nested)(mapped(change, each) for each in nested)
 
 
 PACKED: dict[type[nn.Module], Callable[[Any], nn.Module]] = {nn.Linear: LaidOutLinear}

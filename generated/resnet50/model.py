@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 
-MODEL_SHA256 = "52c280c6cb2a7d3fbdd60add4a4350548632720611c650d7e552e42feecfc022"
+MODEL_SHA256 = "a5fc3c9571914de20865a3cb6362dfc22c03ad788cf9c7bc39a1d46719cba9db"
 WEIGHTS = Path(__file__).with_name("weights.safetensors")
 
 # ONNX name -> dtype and shape, as session.py checks them.

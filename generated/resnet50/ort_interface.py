@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 import warnings
 import zipimport
 from collections.abc import Callable, Mapping, Sequence
@@ -36,25 +37,19 @@ from .model import INPUTS, OUTPUTS
 ORT_TYPES = "onnxruntime.capi.onnxruntime_pybind11_state"
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 REPORT = Path(model.__file__).with_name("report.json")
+PROVENANCE = Path(model.__file__).with_name("provenance.json")
 PROCESS = os.getpid()
 PROFILED = threading.Lock()  # PyTorch has one profiler in a process
 # What the constructor of ONNX Runtime takes besides, of what only it has.
 WITHOUT_EFFECT = {"enable_fallback", "read_config_from_model", "disabled_optimizers"}
 # TensorProto's numbers, which a binding may be told in place of NumPy's types.
-NUMBERED = {
-    1: "float32",
-    2: "uint8",
-    3: "int8",
-    4: "uint16",
-    5: "int16",
-    6: "int32",
-    7: "int64",
-    9: "bool",
-    10: "float16",
-    11: "float64",
-    12: "uint32",
-    13: "uint64",
-}
+NAMES = """float32 uint8 int8 uint16 int16 int32 int64 object bool float16 float64
+    uint32 uint64"""
+NUMBERED = dict(enumerate(NAMES.split(), 1))
+RAISED: tuple[type[Exception], ...] = (
+    *(RuntimeError, IndexError, ValueError, TypeError),
+    *(NotImplementedError, ZeroDivisionError, OverflowError),
+)
 NO_PARTITION = "PyTorch runs the whole network: no execution provider has a part of it"
 
 
@@ -86,7 +81,7 @@ class OrtInterface:
         if path_or_bytes is not None:
             require_source(path_or_bytes)
         self._sess_options_initial = sess_options
-        self.profile = None
+        self.profile, self.profile_start = None, 0
         if sess_options is None:
             return
         if type(sess_options).__name__ != "SessionOptions":
@@ -251,9 +246,21 @@ class OrtInterface:
                 with torch.autocast(self.device.type, enabled=False):
                     return call(*feeds)
             return call(*feeds)
+        except RAISED as error:
+            raise self.explained(error, feeds) from error
         finally:
             if threads is not None and threads != before:
                 torch.set_num_threads(before)
+
+    def explained(self, error: Exception, feeds: Sequence[Any]) -> Exception:
+        """What the network raised, with its line and nodes and the shapes of inputs."""
+        fed = zip(INPUTS, feeds, strict=True)
+        shapes = {name: list(x.shape) for name, x in fed if hasattr(x, "shape")}
+        kind = "InvalidArgument" if isinstance(error, IndexError) else "Fail"
+        text = f"{node_of(error, self.model)}{error}; inputs are of shapes {shapes}"
+        # Classes of PyTorch's, such as LinAlgError, aren't all made of a text.
+        plain_one = next(base for base in type(error).__mro__ if base in RAISED)
+        return as_theirs(plain_one(text), kind)
 
     def run_async(
         self,
@@ -347,7 +354,7 @@ class OrtInterface:
         return path
 
     def get_profiling_start_time_ns(self) -> int:
-        return self.profile_start if self.profile else 0
+        return self.profile_start
 
     def get_provider_graph_assignment_info(self) -> list[Any]:
         raise NotImplementedError(NO_PARTITION)
@@ -508,6 +515,26 @@ def report() -> dict[str, Any]:
     return json.loads(Path(on_disk(REPORT)).read_text("utf-8"))
 
 
+def node_of(error: Exception, network: nn.Module) -> str:
+    """`model.py:42, of Relu_2, Add_3: `, where it was raised; "" if nothing tells."""
+    if not PROVENANCE.exists():
+        return ""
+    told = json.loads(PROVENANCE.read_text("utf-8"))["source_map"]
+    text = Path(model.__file__).read_bytes()
+    if hashlib.sha256(text).hexdigest() != told["sha256"]:  # edited
+        return ""
+    paths = {id(module): path for path, module in network.named_modules()}
+    for frame, line in reversed([*traceback.walk_tb(error.__traceback__)]):
+        if frame.f_code.co_filename != model.__file__:
+            continue
+        path = paths.get(id(frame.f_locals.get("self")), "")
+        for span, nodes in told["lines"].items():
+            first, last = int(span.split("-")[0]), int(span.split("-")[-1])
+            if first <= line <= last and nodes.get(path):
+                return f"model.py:{line}, of {', '.join(nodes[path])}: "
+    return ""
+
+
 def add_file(digest: Any, path: str) -> None:
     try:
         with open(path, "rb") as file:
@@ -536,7 +563,6 @@ def usable_providers(
             raise ValueError("'providers' and 'provider_options' differ in length.")
         wanted = list(zip(wanted, provider_options, strict=True))
     here = sys.modules.get("onnxruntime")
-    known = here.get_all_providers() if here else [CUDA, CPU]
     available = [CUDA, CPU] if torch.cuda.is_available() else [CPU]
     available += set(here.get_available_providers() if here else ()) - {CUDA, CPU}
     usable: dict[str, dict[str, str]] = {}
@@ -546,13 +572,14 @@ def usable_providers(
                 pass
             case _:
                 raise ValueError("'providers' must be strings or (string, dict) pairs.")
-        if name in available:
-            usable.setdefault(name, {str(k): str(v) for k, v in options.items()})
-        elif name in known or (not here and name.endswith("ExecutionProvider")):
+        if name not in available:
             text = f"Specified provider '{name}' is not in available provider names"
             warnings.warn(f"{text}: {available}", stacklevel=5)
-        else:
+        usable.setdefault(name, {str(k): str(v) for k, v in options.items()})
+    for name in usable.keys() - available:
+        if here and name not in here.get_all_providers():
             raise RuntimeError(f"Unknown Provider Type: {name}")
+        del usable[name]
     return usable | {CPU: usable.get(CPU, {})}
 
 

@@ -46,10 +46,7 @@ def reference() -> ort.InferenceSession:
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("sizes", REPORT["sizes"], ids=str)
 def test_parity(
-    reference: ort.InferenceSession,
-    session: Session,
-    sizes: dict[str, int],
-    seed: int,
+    reference: ort.InferenceSession, session: Session, sizes: dict[str, int], seed: int
 ) -> None:
     feed = make_feed(sizes, seed)
     wanted = reference.run(list(OUTPUTS), feed)

@@ -26,7 +26,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib.util import find_spec
 from itertools import chain
@@ -344,20 +344,12 @@ def library(model: nn.Module, feeds: tuple[Any, ...]) -> Callable[..., Any]:
 def compiled_library(model: nn.Module, feeds: tuple[Any, ...], folder: Path) -> Path:
     """A new file in `folder`."""
     with torch.inference_mode(False), torch.no_grad():
-        program = torch.export.export(model, copied(feeds))
+        # Those of inference mode may not be traced.
+        program = torch.export.export(model, mapped(torch.clone, feeds))
         path = torch._inductor.aoti_compile_and_package(
-            program,
-            package_path=str(folder / "network.pt2"),
-            inductor_configs=INDUCTOR,
+            program, package_path=str(folder / "network.pt2"), inductor_configs=INDUCTOR
         )
     return Path(path)
-
-
-def copied(feeds: Any) -> Any:
-    """The same, as tensors that may be traced: those of inference mode may not."""
-    if isinstance(feeds, Tensor):
-        return feeds.clone()
-    return type(feeds)(map(copied, feeds))
 
 
 def kept(model: nn.Module, feeds: Any, ending: str) -> Path | None:
@@ -430,7 +422,7 @@ def by_openvino(model: Any, feeds: tuple[Any, ...]) -> Callable[..., Any]:
     try:
         openvino = importlib.import_module("openvino")
         with torch.inference_mode(False), torch.no_grad():
-            program = torch.export.export(model, copied(feeds))
+            program = torch.export.export(model, mapped(torch.clone, feeds))
         graph = openvino.convert_model(program)
         compiled = openvino.Core().compile_model(graph, "CPU", settings)
     except Exception as error:  # of the tracer, or OpenVINO's own
@@ -442,8 +434,8 @@ def by_openvino(model: Any, feeds: tuple[Any, ...]) -> Callable[..., Any]:
         arrays = [tensor.numpy() for tensor in listed(feeds)]
         with lock:  # a request is one call's at a time
             found = request.infer(arrays, share_inputs=True)
-            tensors = [torch.from_numpy(found[i]) for i in range(count)]
-        return refilled(wanted, iter(tensors))
+            tensors = iter([torch.from_numpy(found[i]) for i in range(count)])
+        return mapped(lambda _: next(tensors), wanted)
 
     check(run(*feeds), wanted)
     return run
@@ -592,8 +584,9 @@ def has_room(model: nn.Module) -> bool:
     except (OSError, StopIteration):
         return True
     tensors = (*model.parameters(), *model.buffers())
-    # Up to four numbers stand in a byte: an engine may take them out.
-    weights = sum(t.nbytes * (16 if t.dtype == torch.uint8 else 1) for t in tensors)
+    # Up to four numbers stand in a byte: an engine may take them out, as float32.
+    wider = {torch.uint8: 16, torch.float16: 2}
+    weights = sum(t.nbytes * wider.get(t.dtype, 1) for t in tensors)
     return 2 * weights < 1024 * int(free.split()[1])
 
 
@@ -639,11 +632,11 @@ def sizes_of(feeds: Any) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(tensor.shape) for tensor in listed(feeds))
 
 
-def refilled(nested: Any, tensors: Iterator[Tensor]) -> Any:
-    """Lists and tuples like these, with other tensors in."""
+def mapped(change: Callable[[Tensor], Tensor], nested: Any) -> Any:
+    """Lists and tuples like these, of changed tensors."""
     if isinstance(nested, Tensor):
-        return next(tensors)
-    return type(nested)(refilled(each, tensors) for each in nested)
+        return change(nested)
+    return type(nested)(mapped(change, each) for each in nested)
 
 
 PACKED: dict[type[nn.Module], Callable[[Any], nn.Module]] = {nn.Linear: LaidOutLinear}

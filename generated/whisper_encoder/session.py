@@ -79,7 +79,10 @@ class Session(OrtInterface):
         input_feed = {name: plain(value) for name, value in input_feed.items()}
         self._validate_input(list(input_feed))
         if unknown := [name for name in input_feed if name not in INPUTS]:
-            raise invalid(f"no inputs {unknown}, the inputs are {list(INPUTS)}")
+            fixed = [name for name in unknown if name in report().get("defaults", ())]
+            why = f"; of {fixed} the file's defaults are constants here"
+            text = f"no inputs {unknown}, the inputs are {list(INPUTS)}"
+            raise invalid(text + why if fixed else text)
         if unknown := [name for name in names if name not in OUTPUTS]:
             raise invalid(f"no outputs {unknown}, the outputs are {list(OUTPUTS)}")
         self.check_options(run_options)
@@ -112,7 +115,7 @@ def to_input(name: str, value: Any, device: torch.device) -> Tensor:
     """What was fed, in memory of its own."""
     array = checked(name, value, *INPUTS[name])
     # The copy is contiguous and in native bytes, whatever the caller's array is.
-    array = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+    array = array.astype(INPUTS[name][0], "C", subok=False)
     return torch.from_numpy(array).to(device)
 
 

@@ -52,9 +52,9 @@ class SPPF(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = F.silu(self.cv1(x))
         pooled = F.max_pool2d(x, 5, stride=1, padding=2)
-        y = F.max_pool2d(pooled, 5, stride=1, padding=2)
-        z = F.max_pool2d(y, 5, stride=1, padding=2)
-        return F.silu(self.cv2(torch.cat([x, pooled, y, z], dim=1)))
+        pooled2 = F.max_pool2d(pooled, 5, stride=1, padding=2)
+        pooled3 = F.max_pool2d(pooled2, 5, stride=1, padding=2)
+        return F.silu(self.cv2(torch.cat([x, pooled, pooled2, pooled3], dim=1)))
 
 
 class Detect(nn.Module):
@@ -88,12 +88,14 @@ class Detect(nn.Module):
         y = torch.sigmoid(self.m[1](y).unflatten(1, (3, 85)))
         positions = torch.arange(size3, device=x.device).unsqueeze(-1).expand(-1, size4)
         columns = torch.arange(size4, device=x.device).unsqueeze(0).expand(size3, -1)
-        u = torch.cat([columns.unsqueeze(-1), positions.unsqueeze(-1)], dim=-1)
+        joined2 = torch.cat([columns.unsqueeze(-1), positions.unsqueeze(-1)], dim=-1)
         first, second, third = y.permute(0, 1, 3, 4, 2).split([2, 2, 81], dim=-1)
         first = first * 2.0 - 0.5
         second = second * 2.0
         second = second * second * self.scale2
-        y = torch.cat([(first + u.to(first.dtype)) * 16.0, second, third], dim=-1)
+        joined2 = torch.cat(
+            [(first + joined2.to(first.dtype)) * 16.0, second, third], dim=-1
+        )
         z = torch.sigmoid(self.m[2](z).unflatten(1, (3, 85)))
         positions = torch.arange(size5, device=x.device).unsqueeze(-1).expand(-1, size6)
         x = torch.arange(size6, device=x.device).unsqueeze(0).expand(size5, -1)
@@ -104,7 +106,7 @@ class Detect(nn.Module):
         second = second * second * self.scale3
         x = torch.cat([(first + x.to(first.dtype)) * 32.0, second, third], dim=-1)
         x = x.flatten(1, 3)
-        return torch.cat([joined.flatten(1, 3), y.flatten(1, 3), x], dim=1)
+        return torch.cat([joined.flatten(1, 3), joined2.flatten(1, 3), x], dim=1)
 
 
 class C3(nn.Module):
@@ -130,32 +132,38 @@ class Yolo(nn.Module):
         super().__init__()
         self.backbone = nn.Conv2d(3, 32, 6, stride=2, padding=2)
         self.backbone_1 = nn.ModuleList(
-            [nn.Conv2d(32, 64, 3, stride=2, padding=1), C3(64, 32, 1, residual=True)]
+            [
+                nn.Conv2d(32, 64, 3, stride=2, padding=1),
+                C3(64, 32, depth=1, residual=True),
+            ]
         )
         self.backbone_2 = nn.ModuleList(
-            [nn.Conv2d(64, 128, 3, stride=2, padding=1), C3(128, 64, 2, residual=True)]
+            [
+                nn.Conv2d(64, 128, 3, stride=2, padding=1),
+                C3(128, 64, depth=2, residual=True),
+            ]
         )
         self.backbone_3 = nn.ModuleList(
             [
                 nn.Conv2d(128, 256, 3, stride=2, padding=1),
-                C3(256, 128, 3, residual=True),
+                C3(256, 128, depth=3, residual=True),
             ]
         )
         self.backbone_4 = nn.ModuleList(
             [
                 nn.Conv2d(256, 512, 3, stride=2, padding=1),
-                C3(512, 256, 1, residual=True),
+                C3(512, 256, depth=1, residual=True),
                 SPPF(),
             ]
         )
         self.lateral5 = nn.Conv2d(512, 256, 1)
-        self.up4 = C3(512, 128, 1)
+        self.up4 = C3(512, 128, depth=1)
         self.lateral4 = nn.Conv2d(256, 128, 1)
-        self.up3 = C3(256, 64, 1)
+        self.up3 = C3(256, 64, depth=1)
         self.reduce3 = nn.Conv2d(128, 128, 3, stride=2, padding=1)
-        self.down4 = C3(256, 128, 1)
+        self.down4 = C3(256, 128, depth=1)
         self.reduce4 = nn.Conv2d(256, 256, 3, stride=2, padding=1)
-        self.down5 = C3(512, 256, 1)
+        self.down5 = C3(512, 256, depth=1)
         self.detect = Detect()
 
     def forward(self, image: Tensor) -> Tensor:
@@ -167,19 +175,19 @@ class Yolo(nn.Module):
         features = F.silu(self.backbone_3[0](x))
         out = self.backbone_3[1](features)
         features = F.silu(self.backbone_4[0](out))
-        y = self.backbone_4[1](features)
-        y = self.backbone_4[2](y)
-        y = F.silu(self.lateral5(y))
-        resized = F.interpolate(y, scale_factor=2, mode="nearest")
-        out = self.up4(torch.cat([resized, out], dim=1))
-        features = F.silu(self.lateral4(out))
+        out2 = self.backbone_4[1](features)
+        out2 = self.backbone_4[2](out2)
+        features = F.silu(self.lateral5(out2))
         resized = F.interpolate(features, scale_factor=2, mode="nearest")
+        out = self.up4(torch.cat([resized, out], dim=1))
+        features2 = F.silu(self.lateral4(out))
+        resized = F.interpolate(features2, scale_factor=2, mode="nearest")
         x = self.up3(torch.cat([resized, x], dim=1))
-        joined = torch.cat([F.silu(self.reduce3(x)), features], dim=1)
+        joined = torch.cat([F.silu(self.reduce3(x)), features2], dim=1)
         out = self.down4(joined)
-        y = torch.cat([F.silu(self.reduce4(out)), y], dim=1)
-        y = self.down5(y)
-        return self.detect(x, out, y)
+        joined = torch.cat([F.silu(self.reduce4(out)), features], dim=1)
+        out2 = self.down5(joined)
+        return self.detect(x, out, out2)
 
 
 def load(weights: str | Path = WEIGHTS, device: str = "cpu") -> Yolo:

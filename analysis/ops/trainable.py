@@ -106,6 +106,8 @@ class _Roles:
         is_layer_s = f".{value.name}".endswith((".weight", ".bias"))
         if self._passed and value not in self._passed and not is_layer_s:
             return False  # no result has a gradient by it
+        if _is_turned(value):
+            return float(glance(tensor).min()) < 0 < float(glance(tensor).max())
         found = self._used(value, _DEPTH)
         computed = (
             is_mask(tensor)
@@ -242,6 +244,20 @@ def _comes_of_inputs(value: ir.Value) -> bool:
         if node is not None and node.op_type != "Shape":
             todo += [x for x in node.inputs if x is not None]
     return False
+
+
+def _is_turned(value: ir.Value) -> bool:
+    """Whether a constant is angles: those of positions have one sign, unlike learned
+    ones. (Frequencies are multiplied by positions first.)"""
+    uses, turned = [*value.uses()], False
+    for node, _ in uses:
+        turned = node.op_type in ("Cos", "Sin")
+        if turned:
+            continue
+        if node.op_type not in (*_FORMS, "Concat") or len(uses) > _DEPTH:
+            return False
+        uses += node.outputs[0].uses()
+    return turned
 
 
 def _is_fed(value: ir.Value) -> bool:

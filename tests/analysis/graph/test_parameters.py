@@ -102,6 +102,18 @@ def test_what_an_operator_takes_for_a_layers_parameter_trains_without_a_path() -
     assert _trained(g, y) == {"weight", "visible", "hidden"}
 
 
+@pytest.mark.parametrize("low", [0, -1])
+def test_angles_of_both_signs_train(low: int) -> None:
+    """Those of a class token are learned (MLCD), those of positions counted."""
+    g = Traced(x=["batch", 3, 8])
+    with g.module("embed", "Rotary"):
+        angles = np.linspace(low, 2, 4, dtype=np.float32)[None]
+        half = g.param("angles", 1, 4, value=angles)
+        row = g("Concat", half, half, axis=-1)
+        y = g("Add", g("Mul", "x", g("Cos", row)), g("Sin", row))
+    assert _trained(g, y) == ({"angles"} if low else set())
+
+
 def test_a_number_between_the_newer_exporters_nodes_does_not_train() -> None:
     """`const` is no word of TorchScript's, where nodes know the calls they come of."""
     g = Traced(x=["batch", 3])

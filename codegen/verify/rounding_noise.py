@@ -41,6 +41,7 @@ LEAPING = Allowance(2, 0.25)  # where activations become integers
 
 _SEEDS = 2
 _LEAPING_SEEDS = 8  # since a number that stands near a half moves in one of two
+_LEAPING_BITS = 8  # what a sum of 64 terms moves by in another order
 
 
 def allowance(model: ir.Model) -> Allowance:
@@ -58,9 +59,10 @@ def own_noise(
 ) -> dict[str, float]:
     """How far each of ONNX Runtime's own outputs moves with the last bits.
 
-    Those of the inputs, and of all weights where activations become integers: that
-    moves what is rounded as another order of sums would; and where float64 takes the
-    place of float32 in what it computes coarsely. `load` makes a session of a model.
+    Those of the inputs, and of all weights where activations become integers, by one
+    and by several: that moves what is rounded as another order of sums would; and where
+    float64 takes the place of float32 in what it computes coarsely. `load` makes a
+    session of a model.
     Errors are relative to the largest element, as everywhere (tolerances.py).
     """
     noise = dict.fromkeys((tensor.name for tensor in session.get_outputs()), 0.0)
@@ -70,8 +72,9 @@ def own_noise(
     seed, seeds = 0, _SEEDS
     while seed < seeds:
         rng = np.random.default_rng(seed)
-        moved = {name: _one_bit_off(value, rng) for name, value in feed.items()}
-        weighed = _other_weights(source, rng)
+        bits = 1 if seed < _SEEDS else _LEAPING_BITS
+        moved = {name: _bits_off(value, bits, rng) for name, value in feed.items()}
+        weighed = _other_weights(source, bits, rng)
         seed, seeds = seed + 1, _SEEDS if weighed is None else _LEAPING_SEEDS
         other = session if weighed is None else load(weighed)
         for name, off in zip(noise, distances(other, moved, expected), strict=True):
@@ -88,22 +91,26 @@ def distances(
         yield distance if np.isfinite(distance) else 0.0
 
 
-def _one_bit_off(array: Any, rng: np.random.Generator) -> Any:
+def _bits_off(array: Any, bits: int, rng: np.random.Generator) -> Any:
     if isinstance(array, list):
-        return [_one_bit_off(item, rng) for item in array]
+        return [_bits_off(item, bits, rng) for item in array]
     if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
         return array
     side = np.where(rng.random(array.shape) < 0.5, -np.inf, np.inf)
-    return np.asarray(np.nextafter(array, side.astype(array.dtype)))
+    for _ in range(bits):
+        array = np.asarray(np.nextafter(array, side.astype(array.dtype)))
+    return array
 
 
-def _other_weights(source: str | bytes, rng: np.random.Generator) -> bytes | None:
-    """A model that rounds with its weights moved by a bit; None for any other."""
+def _other_weights(
+    source: str | bytes, bits: int, rng: np.random.Generator
+) -> bytes | None:
+    """A model that rounds with its weights moved by bits; None for any other."""
     model, found = _read(source), False
     if any(quantises(node) for node in model.graph.node):
         for tensor in model.graph.initializer:
             if tensor.data_type == onnx.TensorProto.FLOAT:
-                moved = _one_bit_off(onnx.numpy_helper.to_array(tensor), rng)
+                moved = _bits_off(onnx.numpy_helper.to_array(tensor), bits, rng)
                 tensor.CopyFrom(onnx.numpy_helper.from_array(moved, tensor.name))
                 found = True
     return _serialised(model) if found else None
@@ -142,5 +149,5 @@ def _serialised(model: onnx.ModelProto) -> bytes | None:
 
 def noise_text(noise: float, allowed: float) -> str:
     """A sentence for messages: how far a result moves, and may be off for that."""
-    moved = "one last bit of its inputs moves ONNX Runtime's own result by"
+    moved = "the last bits of its inputs move ONNX Runtime's own result by"
     return f"{moved} {noise:.1e}, which allows {allowed:.1e}"

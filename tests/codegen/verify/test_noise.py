@@ -34,6 +34,11 @@ def test_a_number_between_two_integers_leaps() -> None:
     assert measured(PLAIN, [0, 1.25, 4, -4]) < 1e-6
 
 
+def test_what_another_order_of_sums_would_move_leaps_too() -> None:
+    near = 1.25 * (1 + 5 * 2.0**-23)
+    assert measured(QDQ, [0, near, 4, -4]) == pytest.approx(0.5 / 4, rel=1e-3)
+
+
 PACKED = """<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]>
 g (float[1, 16] x, uint8[1, 1, 8] w, float[1] s) => (float[1, 1] y) {
     y = com.microsoft.MatMulNBits<K = 16, N = 1, bits = 4, block_size = 16,

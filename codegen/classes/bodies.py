@@ -8,6 +8,7 @@ and, where a body repeats one layer, by how often it does.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count, groupby
@@ -68,27 +69,24 @@ def body_of(
     without: Extra | None = None,
     arguments: Sequence[int] = (),
     unread: Sequence[ir.Value] = (),
+    given: str = "",
 ) -> Body:
     """The body of a call whose inner calls have classes.
 
-    As if it had no step of `without`, whose readers read what that gives, and no input
-    of `unread`; and as if it were given those `arguments` of another call, one for each
-    of its inputs.
+    As if it had no step of `without`, whose readers read what that gives, no input of
+    `unread`, those `arguments` of another call, one for each of its own, and a module
+    that its constructor is `given`.
     """
     left = without or {}
+    given = given or classes.given.get(call, "")
+    free = {m.what for m in classes.members[call] if m.attr == given}
     gone = {*left, *(v for x in left for v in read_by(x) if is_switch(v))}
     if not left and (repeated := repetition(classes, call)) is not None:
         return Body(repeated.form, (), {})
     texts = {m.what: m.text for m in classes.members[call] if m.what not in left}
-    numbers: dict[object, int] = {}
+    numbers = defaultdict[object, int](count(len(set(arguments))).__next__)
     numbers.update(zip(call.inputs, arguments, strict=False))
-    unused_numbers = count(len(set(arguments)))
-
-    def number(value: object) -> int:
-        if value not in numbers:
-            numbers[value] = next(unused_numbers)
-        return numbers[value]
-
+    number = numbers.__getitem__
     for value in (v for v in (*call.inputs, *call.sizes) if v not in unread):
         number(value)
 
@@ -104,24 +102,25 @@ def body_of(
         if item in left:
             numbers.update(dict.fromkeys(item.outputs, number(left[item])))
             return None
-        outs = tuple(None if out is None else number(out) for out in item.outputs)
+        outs = tuple(out and number(out) for out in item.outputs)
         if isinstance(item, ModuleCall):
             source = item.shares or item
             args = [*map(Ref, item.inputs), *item.size_args]
             passed = ", ".join(render(arg, name) for arg in args)
-            return id(classes.of[source]), texts.get(source), passed, outs
+            of = source not in free and id(classes.of[source])
+            return of, texts.get(source), passed, outs
         kind = item.kind if isinstance(item, Action) else ""
         expr = exchange(item.expr, lambda node: Name("_") if hole(node) else None)
         return render(expr, name), outs, item.inlines, kind
 
     parts = [found for item in call.items if (found := part(item)) is not None]
     members = (m for m in classes.members[call] if m.what not in gone)
-    owned = tuple(
-        (member.text, _constructor_form(classes, member)) for member in members
+    owned = (
+        (m.text, m.what not in free and _constructor_form(classes, m)) for m in members
     )
     returned = tuple(numbers[out] for out in call.outputs)
     told = numbers_of(x for x in call.contents() if x not in left)
-    return Body((is_chain(call), *parts, *owned, returned), told, numbers)
+    return Body((is_chain(call), *parts, *owned, returned), told, dict(numbers))
 
 
 def unread_without(call: ModuleCall, left: Extra) -> list[ir.Value]:
@@ -197,7 +196,24 @@ def columns_of(classes: ClassTable, call: ModuleCall) -> list[Column]:
     repeated = repetition(classes, call)
     if repeated is not None:
         return repeated.columns
-    return [c for m in classes.members[call] for c in _member_columns(classes, m)]
+    given = given_module(classes, call)
+    own = (m for m in classes.members[call] if given is None or m.what is not given)
+    return [c for m in own for c in _member_columns(classes, m)]
+
+
+def given_module(classes: ClassTable, call: ModuleCall) -> ModuleCall | None:
+    """The module that the constructor of a call's class is given; None of most."""
+    name = classes.given.get(call)
+    found = (m.what for m in classes.members[call] if m.attr == name)
+    what = next(found, None)
+    return what if isinstance(what, ModuleCall) else None
+
+
+def told(classes: ClassTable, call: ModuleCall) -> list[Column]:
+    """What is told to make an instance: of a module that it is given, then its own."""
+    given, labels = given_module(classes, call), classes.of[call].parameters
+    own = map(Column, labels, classes.arguments[call])
+    return [*(told(classes, given) if given else ()), *own]
 
 
 def _member_columns(classes: ClassTable, member: Attribute) -> list[Column]:
@@ -208,23 +224,24 @@ def _member_columns(classes: ClassTable, member: Attribute) -> list[Column]:
         return [Column("dim", size) for size in stored_shape(what)]
     numbers: Iterable[Any]
     if isinstance(form, ModuleCall):
-        labels = list(map(plain_size, classes.of[form].parameters))
-        numbers = classes.arguments[form]
+        columns = told(classes, form)
+        labels = [plain_size(column.label) for column in columns]
+        numbers = [column.value for column in columns]
     else:
         names, keys = ARGUMENTS.get(form.layer, ()), sorted(form.keywords)
         labels = [*names, *["size"] * len(form.positional)][: len(form.positional)]
         labels += keys
         numbers = [*form.positional, *(form.keywords[key][0] for key in keys)]
     lacks = isinstance(what, Assignment) and what.lacks is not None
-    told = [ANY] * len(labels) if lacks else numbers
-    found = list(map(Column, labels, told))
+    values = [ANY] * len(labels) if lacks else numbers
+    found = list(map(Column, labels, values))
     return [Column(member.attr, not lacks), *found] if what.optional else found
 
 
 def _constructor_form(classes: ClassTable, member: Attribute) -> Key:
     what, form = member.what, constructed(member.what)
     if isinstance(form, ModuleCall):
-        return "call", id(classes.of[form])
+        return "call", *_kind_of(classes, form)
     if isinstance(what, Assignment):
         kinds = tuple(type(v).__name__ for v in form.positional)
         return (form.layer, kinds, tuple(sorted(form.keywords)), tuple(form.weights))
@@ -232,6 +249,12 @@ def _constructor_form(classes: ClassTable, member: Attribute) -> Key:
         return ("switch",)
     assert isinstance(what, ir.Value)
     return (str(what.dtype), is_parameter(what), len(stored_shape(what)))
+
+
+def _kind_of(classes: ClassTable, call: ModuleCall) -> Key:
+    """The class of a call, and that of the module it is given."""
+    given = given_module(classes, call)
+    return id(classes.of[call]), *(_kind_of(classes, given) if given else ())
 
 
 # ---- how often a body repeats one layer
@@ -250,7 +273,8 @@ class Repetition:
     that name; those of an nn.Sequential have no stem.
     """
 
-    layer: ModuleClass
+    layer: ModuleCall  # the first one
+    kind: Key  # its class
     columns: list[Column]
     stem: str = ""
     start: int | None = None  # None of a list
@@ -261,7 +285,7 @@ class Repetition:
     def form(self) -> Key:
         """Equal for all that differ in numbers alone."""
         how = self.stem, self.start, self.joins, self.before
-        return "repeated", id(self.layer), *how
+        return "repeated", self.kind, *how
 
 
 def repetition(classes: ClassTable, call: ModuleCall) -> Repetition | None:
@@ -270,31 +294,31 @@ def repetition(classes: ClassTable, call: ModuleCall) -> Repetition | None:
     stem, whole = _stem(members), is_chain(call)
     named = stem is not None and stem[1] is not None and not whole and hands_on(call)
     layers = _last_alike(classes, members) if whole or named else _growing(call)
-    if len({classes.of[layer] for layer in layers}) != 1:
+    if len(kinds := {_kind_of(classes, layer) for layer in layers}) != 1:
         return None
     # Two layers with an activation each are no rounds of a block: a Bottleneck's.
     if named and (len(layers) < 2 or classes.of[layers[0]].chain):
         return None
-    rows = [classes.arguments[layer] for layer in layers]
-    layer = classes.of[layers[0]]
-    counts = [Column("depth", len(layers)), *map(Column, layer.parameters, rows[0])]
+    rows = [told(classes, layer) for layer in layers]
+    made = layers[0], kinds.pop()
+    counts = [Column("depth", len(layers)), *rows[0]]
     if whole or named:
-        nexts = rows[1:] or [(ANY,) * len(rows[0])]
+        nexts = rows[1:] or [[Column(column.label, ANY) for column in rows[0]]]
         if any(row != nexts[0] for row in nexts):
             return None
         before = members[: len(members) - len(layers)]
         columns = [column for m in before for column in _member_columns(classes, m)]
         forms = tuple(_constructor_form(classes, member) for member in before)
-        columns += [*counts, *map(Column, layer.parameters, nexts[0])]
+        columns += [*counts, *nexts[0]]
         said = stem if stem is not None and named else ("", None)
-        return Repetition(layer, columns, *said, before=forms)
-    steps = [_step(column) for column in zip(*rows, strict=True)]
+        return Repetition(*made, columns, *said, before=forms)
+    steps = [_step([c.value for c in column]) for column in zip(*rows, strict=True)]
     if stem is None or None in steps or len(layers) < len(members):
         return None
     join = call.items[-1]
     assert isinstance(join, Assignment)
     columns = [*counts, *(Column("growth", step) for step in steps)]
-    return Repetition(layer, columns, *stem, render(join.expr.operands[2]))
+    return Repetition(*made, columns, *stem, render(join.expr.operands[2]))
 
 
 def _last_alike(classes: ClassTable, members: Sequence[Attribute]) -> list[ModuleCall]:
@@ -303,7 +327,7 @@ def _last_alike(classes: ClassTable, members: Sequence[Attribute]) -> list[Modul
     for what in (member.what for member in reversed(members)):
         if not isinstance(what, ModuleCall):
             break
-        if found and classes.of[what] is not classes.of[found[0]]:
+        if found and _kind_of(classes, what) != _kind_of(classes, found[0]):
             break
         found.append(what)
     return found[::-1]
@@ -378,7 +402,7 @@ def is_rolled(classes: ClassTable, cls: ModuleClass) -> bool:
         return False
     if repeated.joins:
         return True
-    depth = len(repeated.columns) - 2 * len(repeated.layer.parameters) - 1
+    depth = len(repeated.columns) - 2 * len(told(classes, repeated.layer)) - 1
     return depth in cls.holes or repeated.columns[depth].value > _MIN_LAYERS
 
 
@@ -396,25 +420,26 @@ def repeated_lines(
         return []
     column, before = 0, list[str]()
     for member in cls.members[: len(repeated.before)]:
-        text, column = classes.constructor(member, column, dict(holes))
+        text, column = classes.constructor(cls, member, column, dict(holes))
         before.append(text)
-    usual = repeated.layer.usual
+    usual = classes.usual(repeated.layer)
     depth, *given = (
-        holes.get(i) or render(spell(usual[label] if value is ANY else value))
-        for i, (label, value) in enumerate(repeated.columns[column:], column)
+        holes.get(i) or render(spell(other if value is ANY else value))
+        for i, ((_, value), other) in enumerate(
+            zip(repeated.columns[column:], [None, *usual, *usual], strict=True), column
+        )
     )
-    size = len(repeated.layer.parameters)
-    first, others = given[:size], given[size:]
+    first, others = given[: len(usual)], given[len(usual) :]
     stem, start = repeated.stem, repeated.start
     if repeated.joins:
         counted = [_counted(*pair) for pair in zip(first, others, strict=True)]
-        layer = classes.construct(repeated.layer, counted)
+        layer = classes.instance(repeated.layer, counted)
         head = f"for i in range({depth})"
         if start is None:
             return [f"self.{stem} = nn.ModuleList({layer} {head})"]
         number = "{i + 1}" if start else "{i}"
         return [f"{head}:", f'    self.add_module(f"{stem}{number}", {layer})']
-    one, next_one = (classes.construct(repeated.layer, x) for x in (first, others))
+    one, next_one = (classes.instance(repeated.layer, x) for x in (first, others))
     if start is None:
         return [f"nn.Sequential({_in_a_row(before, one, next_one, depth)})"]
     rolled = is_rolled(classes, cls)

@@ -12,25 +12,23 @@ several classes:
   and so are two rolls, or turns of queries and keys. A class has few of those;
 - what only some cut to a window all cut, `x[:, :, self.start :]`, some of them at None;
 - the number of equal modules in a row is its depth;
-- what some calls are given once, others are given two values for.
+- what some calls are given once, others are given two values for;
+- a module of another class is given to the constructor, `Residual(Attention(64))`, if
+  the file says that these are of several classes.
 
-What a body is, and where it has holes, stands in bodies.py.
+What a body is, and where it has holes, stands in bodies.py, which numbers differ in
+statement_numbers.py.
 """
 
 from __future__ import annotations
 
-import ast
-import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from functools import partial
 from itertools import (
     combinations,
-    combinations_with_replacement,
-    count,
     permutations,
     product,
     takewhile,
@@ -42,22 +40,13 @@ import onnx_ir as ir
 
 from ...analysis.ops.module_form import ModuleForm
 from ...analysis.spelling.expr import (
-    Attribute,
     Binary,
-    Call,
     Conditional,
     Expr,
-    Function,
     Leaf,
-    Literal,
     Ref,
-    Slice,
-    Subscript,
-    Tuple,
     callee,
-    callees,
     exchange,
-    nodes,
     renamed,
     substitute,
 )
@@ -71,11 +60,19 @@ from .bodies import (
     Key,
     Unbounded,
     body_of,
+    given_module,
     hole,
     numbers_in,
     numbers_of,
     read_by,
     unread_without,
+)
+from .statement_numbers import (
+    cuts,
+    differing,
+    differing_numbers,
+    steps_of,
+    take_numbers,
 )
 
 if TYPE_CHECKING:
@@ -84,10 +81,7 @@ if TYPE_CHECKING:
 Calls: TypeAlias = list[ModuleCall]
 Values: TypeAlias = list[ir.Value]
 _Steps: TypeAlias = list[tuple[Assignment, ir.Value]]  # and what they are left for
-Texts: TypeAlias = tuple[str, ...]  # of one number, in all calls
 
-# Numbers that a reader keeps in mind beside the layers' own: three, or one in eight.
-MOST_NUMBERS, EACH_NUMBERS = 3, 8
 MAX_SWITCHES = 2
 
 
@@ -103,15 +97,16 @@ def generalise(classes: ClassTable, calls: Iterable[ModuleCall]) -> list[Calls]:
     found: list[Calls] = []
     for groups in alike.values():
         every = sorted((call for group in groups for call in group), key=classes.place)
-        one = len(groups) > 1 and _differing_numbers(every) is not None
+        one = len(groups) > 1 and differing_numbers(every) is not None
         found += [every] if one else groups
     # Layers first: where they are lacking, nothing else of a body changes.
-    for take in (partial(_take_parts, layers=True), _take_parts, _take_results):
+    layers = partial(_take_parts, layers=True)
+    for take in (layers, _take_parts, _take_results, _take_modules):
         while any(take(classes, found, *pair) for pair in permutations(found, 2)):
             pass
     for group in found:
         if len({body_of(classes, call).numbers for call in group}) > 1:
-            _take_numbers(classes, group)
+            take_numbers(classes, group)
     while any(
         _take_arguments(classes, found, *pair) for pair in permutations(found, 2)
     ):
@@ -184,7 +179,7 @@ def _take_results(
         return False
     body = body_of(classes, first)
     every = [numbers_of(call.contents()) for call in (*more, *fewer)]
-    if body.form[:-1] != body_of(classes, other).form[:-1] or _differing(every) is None:
+    if body.form[:-1] != body_of(classes, other).form[:-1] or differing(every) is None:
         return False
     for call in fewer:
         numbered = body_of(classes, call).values.items()
@@ -195,178 +190,46 @@ def _take_results(
     return True
 
 
-# ---- numbers
+# ---- modules of other classes
 
-# What a number is called, by the operator whose statement it stands in.
-_NAMES = {
-    "Mul": "scale",
-    "Div": "scale",
-    "Attention": "scale",
-    "Resize": "scale",
-    "Split": "width",
-    "Slice": "length",
-    "Pad": "padding",
-}
+_WRAPPED = 2  # what a wrapper does: a norm before a module, a sum after it
 
 
-def _steps(call: ModuleCall) -> list[Assignment]:
-    return [item for item in call.contents() if isinstance(item, Assignment)]
-
-
-_Columns: TypeAlias = dict[Texts, list[int]]  # numbers, and where in a row they stand
-_Products: TypeAlias = dict[Texts, tuple[Texts, Texts | int]]
-
-
-def _differing(
-    rows: Sequence[Sequence[str]], layers: Iterable[Texts] = ()
-) -> tuple[_Columns, _Products] | None:
-    """The numbers in which calls differ, and which of them others tell; None if those
-    are too many to be told, beside the numbers of layers."""
-    columns: _Columns = {}
-    for i, texts in enumerate(zip(*rows, strict=True)):
-        if len(set(texts)) > 1:
-            columns.setdefault(texts, []).append(i)
-    fixed = {int(text) for text in rows[0] if text.isdecimal()}
-    derived = products(columns, fixed)
-    told = columns.keys() - derived.keys() - {*layers}
-    most = max(MOST_NUMBERS, len(rows[0]) // EACH_NUMBERS)
-    return None if len(told) > most else (columns, derived)
-
-
-def _differing_numbers(
-    calls: Sequence[ModuleCall],
-) -> tuple[_Columns, _Products] | None:
-    forms = [[step.form for step in _steps(call) if step.form] for call in calls]
-    rows = [[str(n) for form in row for n in form.positional] for row in forms]
-    told = zip(*rows, strict=False)
-    return _differing([numbers_of(call.contents()) for call in calls], told)
-
-
-def _take_numbers(classes: ClassTable, calls: Sequence[ModuleCall]) -> None:
-    """Make attributes of the numbers in which calls of a class differ."""
-    found = _differing_numbers(calls)
-    assert found is not None
-    columns, derived = found
-    names = _names(calls[0])
-    for i, call in enumerate(calls):
-        made: dict[Texts, Expr] = {}
-        for texts, places in columns.items():
-            if texts not in derived:
-                wishes = {names[place] for place in places} - {"size"}
-                name = wishes.pop() if len(wishes) == 1 else "size"
-                setting = ConstructorValue(name, _value(texts[i]))
-                call.constants.append(setting)
-                made[texts] = Ref(setting)
-        for texts, (a, b) in reversed(derived.items()):
-            if isinstance(b, int):
-                made[texts] = b * made[a]
-            else:
-                made[texts] = made[a] ** 2 if a == b else made[a] * made[b]
-        new = {place: made[texts] for texts in columns for place in columns[texts]}
-        _fill(call, new)
-        classes.members[call] = classes.assign(call)
-
-
-def _fill(call: ModuleCall, new: Mapping[int, Expr]) -> None:
-    """Put expressions in the place of some of the numbers."""
-    places = count()
-
-    def filled(node: Expr) -> Expr | None:
-        return new.get(next(places), node) if hole(node) else None
-
-    for step in _steps(call):
-        step.expr = exchange(step.expr, filled)
-
-
-def products(columns: Iterable[Texts], fixed: Set[int]) -> _Products:
-    """Whole numbers that are products in all calls: of two others, such as areas, or of
-    one and a number that is the same in all. The largest come first."""
-    whole = {
-        texts: [int(x) for x in texts]
-        for texts in columns
-        if all(map(str.isdecimal, texts))
-    }
-    found: _Products = {}
-    for texts, wanted in sorted(whole.items(), key=lambda entry: -max(entry[1])):
-        sides = [
-            s for s in whole if s != texts and s not in found and 0 not in whole[s]
-        ]
-        pairs: list[tuple[Texts, Texts | int]] = [
-            *combinations_with_replacement(sides, 2),
-            *((side, wanted[0] // whole[side][0]) for side in sides),
-        ]
-        for a, b in pairs:
-            others = [b] * len(wanted) if isinstance(b, int) else whole[b]
-            made = [x * y for x, y in zip(whole[a], others, strict=True)]
-            if made == wanted and (not isinstance(b, int) or b in fixed - {0, 1}):
-                found[texts] = a, b
-                break
-    return found
-
-
-def _value(text: str) -> float | Function | None:
-    if text in ACTIVATIONS:
-        return Function(text)
-    sign, _, root = text.rstrip(")").rpartition("math.sqrt(")
-    if root != text:
-        size = Fraction(root.replace(" ", ""))
-        return math.copysign(math.sqrt(size), -1 if sign else 1)
-    number: float | None = ast.literal_eval(text)
-    return number
-
-
-def _names(call: ModuleCall) -> list[str]:
-    """What each number would be called, after the statement that it stands in."""
-    steps = _steps(call)
-    attends = _last_attending(steps)
-    scores = steps[attends].reads()[:1] if attends >= 0 else []
-    shapes = [v.shape for v in scores if v.shape is not None and len(v.shape) == 4]
-    names: list[str] = []
-    for i, step in enumerate(steps):
-        operator = step.node.op_type if step.node is not None else ""
-        name = "start" if _cuts(step) else _NAMES.get(operator, "size")
-        found = numbers_in(step.expr)
-        told = ["activation" if x in ACTIVATIONS else name for x in found]
-        told[-2:] = ["window", "step"] if callee(step.expr) == ".unfold" else told[-2:]
-        for node in nodes(step.expr) if i <= attends else ():
-            if back := _divides_heads(node, [str(shape[1]) for shape in shapes]):
-                told[-back], told[1 - back] = "heads", "head_dim"
-        names += told
-    return names
-
-
-def _divides_heads(expr: Expr, heads: Sequence[str]) -> int:
-    """How far from its end it has `heads`, if it divides a tensor among them, which may
-    be q, k and v: x.unflatten(2, (8, 64)), x.reshape(1, 8, 64, 196) of images."""
-    match expr:
-        case Call((Attribute(_, "unflatten"), Literal(axis), Tuple(sizes)), ()) if axis:
-            rows = 0
-        case Call((Attribute(_, "reshape"), Literal(), *sizes), ()):
-            rows = 1
-        case _:
-            return 0
-    texts = [x.text for x in sizes if isinstance(x, Literal) and x.text.isdecimal()]
-    if heads and heads[0] not in texts:
-        return 0
-    packed = not {"2", "3"}.isdisjoint(texts[: 1 + rows])
-    if len(texts) < len(sizes) or len(texts) - rows not in (2, 3 if packed else 2):
-        return 0
-    return 3 if texts[-3:-2] == [*heads] != texts[-2:-1] else 2
-
-
-def _last_attending(steps: Sequence[Assignment]) -> int:
-    """Which statement is the last that attends: a softmax is one before a product."""
-    products = [
-        i
-        for i, step in enumerate(steps)
-        if any(isinstance(e, Binary) and e.label == "@" for e in nodes(step.expr))
+def _take_modules(
+    classes: ClassTable, groups: list[Calls], more: Calls, others: Calls
+) -> bool:
+    """Let one class stand for two that call modules of other classes, which these are
+    given: `Residual(Attention(64))`. Where the original calls both classes alike, it
+    has one that tells them apart itself; where it doesn't say, what wraps does so."""
+    first, other = more[0], others[0]
+    if classes.hint(first) != classes.hint(other) or first is classes.root_call:
+        return False
+    every = [numbers_of(call.contents()) for call in (*more, *others)]
+    wraps = not first.hint and len(first.items) <= _WRAPPED
+    rows = [
+        {m.attr: m.what for m in classes.members[c] if m.path[1:] == ()}
+        for c in (*more, *others)
     ]
-    last = -1
-    for i, step in enumerate(steps):
-        for name in callees(step.expr):
-            scores = name.endswith("softmax") and products and i <= products[-1]
-            last = i if scores or name.endswith("attention") else last
-    return last
+    for name in rows[0]:
+        whats = [row.get(name) for row in rows]
+        modules = [what for what in whats if isinstance(what, ModuleCall)]
+        given = {classes.given.get(call, name) for call in (*more, *others)}
+        told = len({_said(classes, module) for module in modules}) > 1 or wraps
+        if len(modules) < len(whats) or given != {name} or not told:
+            continue
+        bodies = (body_of(classes, call, given=name) for call in (first, other))
+        if len({body.form for body in bodies}) == 1 and differing(every) is not None:
+            more[:] = sorted([*more, *others], key=classes.place)
+            classes.given.update(dict.fromkeys(more, name))
+            groups.remove(others)
+            return True
+    return False
+
+
+def _said(classes: ClassTable, call: ModuleCall) -> str:
+    """What the file calls a module and what that is given."""
+    given = given_module(classes, call)
+    return f"{call.hint}({_said(classes, given) if given else ''})"
 
 
 # ---- parts that some lack
@@ -405,7 +268,7 @@ def _take_parts(
         for items in every[len(more) :]:  # as they will be
             for place, _ in sorted(places):
                 items.insert(place, left_out[place])
-        if _differing([numbers_of(items) for items in every]) is None:
+        if differing([numbers_of(items) for items in every]) is None:
             continue
         for call in fewer:
             _insert(classes, first, extra, call)
@@ -421,7 +284,7 @@ def _take_parts(
 
 def _fullest(calls: Calls) -> ModuleCall:
     """The call of a class in which the fewest steps are off."""
-    return min(calls, key=lambda call: sum(step.off for step in _steps(call)))
+    return min(calls, key=lambda call: sum(step.off for step in steps_of(call)))
 
 
 def _extras(longer: ModuleCall, shorter: ModuleCall) -> Iterator[Extra]:
@@ -442,9 +305,9 @@ def _extras(longer: ModuleCall, shorter: ModuleCall) -> Iterator[Extra]:
     if lacking.total() != more:
         return
     whole = [x for x in whole if _kind(x) in lacking]
-    cuts = [step for step in steps if _cuts(step)]
-    if len(cuts) == more and len({(*numbers_in(step.expr),) for step in cuts}) == 1:
-        yield {step: _operands(step)[0] for step in cuts}
+    cut = [step for step in steps if cuts(step)]
+    if len(cut) == more and len({(*numbers_in(step.expr),) for step in cut}) == 1:
+        yield {step: _operands(step)[0] for step in cut}
     parts = [
         (x, instead)
         for x in longer.items
@@ -478,19 +341,9 @@ def _kind(item: Item) -> str:
     return "" if name in ACTIVATIONS else name
 
 
-def _cuts(item: object) -> bool:
-    """Whether a step takes what stands from one place on: x[:, :, -15:]."""
-    match item:
-        case Assignment(expr=Subscript((Ref(), *parts)), form=None):
-            bounds = [part.label for part in parts if part.operands]
-            slices = all(isinstance(part, Slice) for part in parts)
-            return slices and bounds == [(True, False, False)]
-    return False
-
-
 def _left_out(step: Item) -> Item:
     """A step as it is where others have it: one that cuts takes all."""
-    if isinstance(step, ModuleCall) or not _cuts(step):
+    if isinstance(step, ModuleCall) or not cuts(step):
         return step
     expr = exchange(step.expr, lambda node: Unbounded() if hole(node) else None)
     return replace(step, expr=expr)
@@ -684,7 +537,7 @@ def _mark(call: ModuleCall, places: list[tuple[int, int]]) -> None:
 
 def _switch(call: ModuleCall, steps: _Steps, on: bool) -> None:
     """`expr` becomes `expr if self.flag else operand`, for steps that are no layers."""
-    plain = [(s, operand) for s, operand in steps if s.form is None and not _cuts(s)]
+    plain = [(s, operand) for s, operand in steps if s.form is None and not cuts(s)]
     plain = [
         (s, operand) for s, operand in plain if not isinstance(s.expr, Conditional)
     ]

@@ -15,7 +15,15 @@ from ..ir.module_call import ModuleCall
 from ..ir.naming import CLASSES, first_name
 from ..modules.members import Attribute, ConstructorValue, assign_members, constructed
 from ..modules.sequential import is_chain
-from .bodies import columns_of, in_runs, repeated_lines, repetition, stored_shape
+from .bodies import (
+    columns_of,
+    given_module,
+    in_runs,
+    repeated_lines,
+    repetition,
+    stored_shape,
+    told,
+)
 from .constructor_arguments import (
     ANY,
     BY_NAME,
@@ -45,10 +53,6 @@ class ModuleClass:
     defaults: dict[str, Any] = field(default_factory=dict)
     usual: dict[str, Any] = field(default_factory=dict)  # where any number will do
 
-    def text(self, label: str, value: Any) -> str:
-        """Source of what a parameter is given."""
-        return render(spell(self.usual[label] if value is ANY else value))
-
 
 class ClassTable:
     """The classes of a tree, innermost first; `of` and `arguments` per call."""
@@ -57,6 +61,7 @@ class ClassTable:
         self.faithful = faithful
         self.of: dict[ModuleCall, ModuleClass] = {}
         self.arguments: dict[ModuleCall, tuple[Any, ...]] = {}
+        self.given: dict[ModuleCall, str] = {}  # the module that its class is given
         self.counts: dict[ModuleCall, int] = {}  # how many calls are of the same class
         self.members: dict[ModuleCall, list[Attribute]] = {}
         # Assignment, call or value in a call -> member text
@@ -102,7 +107,7 @@ class ClassTable:
         self._heights(root, own, {})
         # Calls of one class come together, though some of them lack inner ones.
         every = ((h, call) for h in sorted(own) for call in own[h])
-        least = {name: h for h, call in every if (name := _said_by_file(call))}
+        least = {self.hint(call): h for h, call in every if call.path}
         self._heights(root, levels, least)
         for height in sorted(levels):
             for call in levels[height]:
@@ -138,7 +143,7 @@ class ClassTable:
     ) -> int:
         calls = (inner for inner in call.calls() if inner.shares is None)
         height = 1 + max((self._heights(c, levels, least) for c in calls), default=0)
-        height = max(height, least.get(_said_by_file(call), 0))
+        height = max(height, least.get(self.hint(call), 0))
         levels.setdefault(height, []).append(call)
         return height
 
@@ -199,7 +204,7 @@ class ClassTable:
         column, free = 0, {*cls.parameters} - {m.attr for m in cls.members}
         for member in cls.members:
             label = cls.holes.get(column, "")
-            _, column = self.constructor(member, column, cls.holes)
+            _, column = self.constructor(cls, member, column, cls.holes)
             if isinstance(member.what, ConstructorValue) and label in free:
                 unnamed = member.attr.rstrip("0123456789") == "size"
                 member.attr = label if unnamed else member.attr
@@ -235,6 +240,8 @@ class ClassTable:
         blocks, settings = set(), set()
         for member in cls.members:
             attr, what, form = member.attr, member.what, constructed(member.what)
+            if attr == self.given.get(cls.call):
+                continue
             if isinstance(what, ConstructorValue):
                 settings.add(attr)
             elif isinstance(form, ModuleCall):
@@ -250,20 +257,37 @@ class ClassTable:
 
     # ---- constructors
 
+    def owner(self, call: ModuleCall, twin: ModuleCall) -> ModuleCall:
+        """Whose module a call is of, whose body is written from that around `twin`: of
+        the same one, or of its own where its class is given that."""
+        own, first = call.shares or call, twin.shares or twin
+        return first if self.of.get(own, made := self.of[first]) is made else own
+
+    def made_for(self, cls: ModuleClass, call: ModuleCall) -> list[ModuleClass]:
+        """The classes of the module that a class's body calls there: of one that it is
+        given, as many as there are."""
+        if call is not given_module(self, cls.call):
+            return [self.of[call]]
+        alike = (other for other, made in self.of.items() if made is cls)
+        given = (given_module(self, other) for other in alike)
+        return [*dict.fromkeys(self.of[inner] for inner in given if inner)]
+
     def constructor(
-        self, member: Attribute, column: int, holes: dict[int, str]
+        self, cls: ModuleClass, member: Attribute, column: int, holes: dict[int, str]
     ) -> tuple[str, int]:
-        """Source of a member's value, and the first column after it."""
+        """Source of the value of a class's member, and the first column after it."""
         what, form = member.what, constructed(member.what)
+        if what is given_module(self, cls.call):
+            return member.attr, column
         if isinstance(what, Assignment | ModuleCall):
             start = column + what.optional
             if isinstance(form, ModuleCall):
-                cls = self.of[form]
-                values = zip(cls.parameters, self.arguments[form], strict=True)
+                values = zip(told(self, form), self.usual(form), strict=True)
                 texts = [
-                    holes.get(start + i) or cls.text(*v) for i, v in enumerate(values)
+                    holes.get(i) or render(spell(usual if value is ANY else value))
+                    for i, ((_, value), usual) in enumerate(values, start)
                 ]
-                text, end = self.construct(cls, texts), start + len(texts)
+                text, end = self.instance(form, texts), start + len(texts)
             else:
                 text, end = _layer_text(form, start, holes)
             lacking = f" if {holes[column]} else nn.Identity()" if what.optional else ""
@@ -278,11 +302,20 @@ class ClassTable:
         options = "" if dtype == "float32" else f", dtype=torch.{dtype}"
         return f"torch.empty({shape}{options})", column + len(dims)
 
-    def construct(self, cls: ModuleClass, texts: Sequence[str]) -> str:
-        """Source that makes an instance, of a text for each parameter of its class."""
+    def usual(self, call: ModuleCall) -> list[Any]:
+        """For all that an instance is told what most are, where any number will do."""
+        given = given_module(self, call)
+        own = self.of[call].usual.values()
+        return [*(self.usual(given) if given else ()), *own]
+
+    def instance(self, call: ModuleCall, texts: Sequence[str]) -> str:
+        """Source that makes an instance, of a text for each number that it is told."""
+        cls, inner, arguments = self.of[call], given_module(self, call), []
+        if inner is not None:
+            size = len(told(self, inner))
+            arguments, texts = [self.instance(inner, texts[:size])], texts[size:]
         given = dict(zip(cls.parameters, texts, strict=True))
         if not cls.chain:
-            arguments = []
             for label, text in given.items():
                 if label not in cls.defaults:
                     name = f"{label}=" if label.startswith(BY_NAME) else ""
@@ -295,7 +328,7 @@ class ClassTable:
             return repeated[0]
         column, layers = 0, []
         for member in cls.members:
-            text, column = self.constructor(member, column, holes)
+            text, column = self.constructor(cls, member, column, holes)
             layers.append(text)
         return f"nn.Sequential({in_runs(layers)})"
 

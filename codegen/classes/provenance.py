@@ -55,6 +55,7 @@ class Sources:
     def _inner(self, call: _Call, item: ModuleCall, twin: ModuleCall) -> _Call:
         owner = twin.shares or twin
         path = self._path(call, owner)
+        owner = self._classes.owner(item, owner)
         if self._classes.of[owner].chain and not _alike(_Call(path, item, owner)):
             owner = item.shares or item  # of another depth
         return _Call(path, item, owner)

@@ -35,7 +35,7 @@ def _calls_of(classes: ClassTable) -> dict[ModuleClass, list[ModuleCall]]:
             return
         for item, twin in zip(call.contents(), first.contents(), strict=True):
             if isinstance(item, ModuleCall) and isinstance(twin, ModuleCall):
-                visit(item, twin.shares or twin)
+                visit(item, classes.owner(item, twin))
 
     visit(classes.root.call, classes.root.call)
     return {cls: calls for cls, calls in found.items() if cls not in unlike}

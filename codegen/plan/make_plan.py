@@ -181,7 +181,7 @@ def _class_plans(
         )
         for call, names, results in writer.callees:
             if call.shares is None:
-                todo.append((classes.of[call], names, results))
+                todo += [(of, names, results) for of in classes.made_for(cls, call)]
     ordered = [plans[cls] for cls in classes.order if cls in plans]
     return ordered, helpers
 
@@ -258,7 +258,8 @@ def _helper_names(root: ModuleCall) -> frozenset[str]:
 def _parameters(cls: ModuleClass, classes: ClassTable) -> tuple[ArgumentPlan, ...]:
     """Constructor arguments, typed by the values the instances give."""
     rows = [classes.arguments[call] for call, made in classes.of.items() if made is cls]
-    found = []
+    part = classes.given.get(cls.call)
+    found = [ArgumentPlan(part, "nn.Module", "")] if part else []
     for label, values in zip(cls.parameters, zip(*rows, strict=True), strict=True):
         value = next(x for x in values if x is not None and x is not ANY)
         annotation = (
@@ -283,7 +284,7 @@ def _member_lines(
     buffers: list[str] = []
     column = 0
     for member in cls.members:
-        text, column = classes.constructor(member, column, cls.holes)
+        text, column = classes.constructor(cls, member, column, cls.holes)
         inner = member.inner if member.index is None else (member.index,)
         if inner:
             if member.attr not in deep:

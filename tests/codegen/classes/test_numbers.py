@@ -17,7 +17,7 @@ from support.traced import Traced
 from torch import nn
 
 import fairhand
-from fairhand.codegen.classes.generalise import products
+from fairhand.codegen.classes.statement_numbers import products
 
 Emit = Callable[[onnx.ModelProto], Emitted]
 Body = Callable[[Traced, str, int], str]

@@ -14,12 +14,14 @@ Emit = Callable[[onnx.ModelProto], Emitted]
 Part = Callable[[Traced, str], str]
 
 
-def stacked(*parts: tuple[str, Part]) -> onnx.ModelProto:
-    """A list of layers, each with a norm and a part that has a class of its own."""
+def stacked(*parts: tuple[str, Part], ends: str = "Tanh") -> onnx.ModelProto:
+    """A list of layers, each with a norm and a part that has a class of its own; the
+    norm of the last one ends otherwise."""
     g, x = Traced(x=["batch", 8]), "x"
     for i, (kind, part) in enumerate(parts):
         with g.module(f"layers.{i}", "Layer"):
-            h = g("Tanh", g.fc(x, "norm", 8, 8))
+            last = i + 1 == len(parts)
+            h = g(ends if last else "Tanh", g.fc(x, "norm", 8, 8))
             with g.module("block", kind):
                 h = part(g, h)
             x = str(g("Add", x, h))
@@ -39,8 +41,34 @@ def chosen(g: Traced, x: str) -> str:
 
 
 def test_a_class_is_called_after_the_part_that_is_another(emitted: Emit) -> None:
-    text = emitted(stacked(("Mlp", plain), ("Gate", gated))).text
+    text = emitted(stacked(("Mlp", plain), ("Gate", gated), ends="Sin")).text
     assert "class Layer(" in text and "class GateLayer(" in text
+
+
+def test_a_class_is_given_the_part_that_is_another(emitted: Emit) -> None:
+    """As it is in the original, which couldn't know their classes."""
+    found = emitted(stacked(*[("Mlp", plain), ("Gate", gated)] * 2))
+    assert found.classes == ["Mlp", "Gate", "Layer", "Net"]
+    assert "def __init__(self, block: nn.Module):" in found.source("Layer")
+    assert found.source("Net").count("Layer(Mlp())") == 2
+    assert found.source("Net").count("Layer(Gate())") == 2
+
+
+def test_what_wraps_is_given_what_it_wraps_in_rows_too(emitted: Emit) -> None:
+    """Residual(PreNorm(Mlp(24))), of other sizes here and there."""
+    g, x = Traced(x=["batch", 8]), "x"
+    for i, (kind, size) in enumerate([("Mlp", 24)] * 4 + [("Gate", 8), ("Mlp", 16)]):
+        with g.module(f"layers.{i}", "Residual"):
+            with g.module("fn", "PreNorm"):
+                h = g.layer_norm(x, "norm", 8)
+                with g.module("fn", kind):
+                    up = g("Relu", g.fc(h, "up", 8, size)) if kind == "Mlp" else h
+                    h = g.fc(up, "down", size, 8) if kind == "Mlp" else gated(g, h)
+            x = str(g("Add", h, x))
+    found = emitted(g.model(y=x))
+    assert found.classes == ["Mlp", "Gate", "PreNorm", "Residual", "Net"]
+    made = "*(Residual(PreNorm(Mlp(24))) for _ in range(4)), Residual(PreNorm(Gate()))"
+    assert made in " ".join(found.source("Net").split())
 
 
 def smooth(g: Traced, x: str, **how: str) -> str:

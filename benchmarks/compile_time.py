@@ -146,45 +146,21 @@ def decoders(folder: Path, nodes: list[int]) -> Iterator[Path]:
         yield path
 
 
-def plot(runs: list[Run]) -> str:
-    """Seconds of CPU and anonymous memory over nodes, side by side."""
+def plot(runs: list[Run], path: Path) -> None:
+    """Seconds of CPU and anonymous memory over nodes, side by side; by matplotlib."""
+    from matplotlib.figure import Figure
+
     runs = sorted(runs, key=lambda run: run.nodes)
-    nodes = [run.nodes for run in runs]
-    panels = [
-        panel("CPU seconds", nodes, [run.cpu for run in runs]),
-        panel("MB of anonymous memory", nodes, [run.anonymous / MB for run in runs]),
-    ]
-    moved = (
-        f'<g transform="translate({i * 360} 0)">{p}</g>' for i, p in enumerate(panels)
-    )
-    return (
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 260"'
-        ' font-family="sans-serif" font-size="11">\n'
-        '<rect width="720" height="260" fill="white"/>\n'
-        + "\n".join(moved)
-        + "\n</svg>\n"
-    )
-
-
-def panel(title: str, xs: list[int], ys: list[float]) -> str:
-    """Points joined by a line; both axes begin at 0."""
-    most_x, most_y = max(xs), max(ys)
-    places = [
-        (50 + 280 * x / most_x, 220 - 180 * y / most_y)
-        for x, y in zip(xs, ys, strict=True)
-    ]
-    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-    dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in places)
-    marks = [
-        f'<text x="50" y="24" font-weight="bold">{title}</text>',
-        '<path d="M50 40V220H335" fill="none" stroke="#888"/>',
-        f'<polyline points="{line}" fill="none" stroke="#36c"/>',
-        f'<g fill="#36c">{dots}</g>',
-        '<text x="46" y="224" text-anchor="end">0</text>',
-        f'<text x="46" y="44" text-anchor="end">{most_y:.3g}</text>',
-        f'<text x="330" y="236" text-anchor="end">{most_x:,} nodes</text>',
-    ]
-    return "\n".join(marks)
+    memory = [run.anonymous / MB for run in runs]
+    figure = Figure(figsize=(9, 3.2))
+    panels = figure.subplots(1, 2)
+    for panel, title, values in (
+        (panels[0], "CPU seconds", [run.cpu for run in runs]),
+        (panels[1], "MB of anonymous memory", memory),
+    ):
+        panel.plot([run.nodes for run in runs], values, "o-")
+        panel.set(title=title, xlabel="nodes", xlim=(0, None), ylim=(0, None))
+    figure.savefig(path, bbox_inches="tight")
 
 
 def main(arguments: list[str]) -> int:
@@ -221,7 +197,7 @@ def main(arguments: list[str]) -> int:
             first = runs[options.targets[0]]
             points.append(sorted(first, key=lambda run: run.cpu)[len(first) // 2])
     if options.plot:
-        options.plot.write_text(plot(points), "utf-8")
+        plot(points, options.plot)
     cores = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)
     print(f"{options.repeat} fresh process(es) each, {len(cores)} cores\n")
     print_table(rows)

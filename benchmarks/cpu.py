@@ -278,7 +278,7 @@ def write_page(results: dict[str, Any], path: Path) -> None:
     """The page, and its picture beside it."""
     picture = path.with_suffix(".svg")
     path.write_text(cpu_page.page(results, COLUMNS, picture.name), "utf-8")
-    picture.write_text(cpu_plot.plot(results["threads"]), "utf-8")
+    cpu_plot.plot(results["threads"], picture)
 
 
 def models(paths: Iterable[Path], pattern: str) -> Iterator[Path]:

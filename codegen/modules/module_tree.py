@@ -161,7 +161,7 @@ def _kept_path(call: ModuleCall) -> list[Item]:
     """The same for members that keep their paths: a class must own what is in it, and
     has members of names that are identifiers."""
     members = [item.path for item in call.contents() if owns(item)]
-    alone = len(call.items) == 1 and isinstance(call.items[0], ModuleCall)
+    alone = _wrapped(call) is not None and not _has_a_row(call)
     start = f"{call.path}."
     inside = all(
         path.startswith(start) and attribute(word, LONGEST_KEY) in (word, f"{word}_")
@@ -174,15 +174,28 @@ def _kept_path(call: ModuleCall) -> list[Item]:
     return [call] if holds and kept and not alone else call.items
 
 
+def _wrapped(call: ModuleCall) -> ModuleCall | None:
+    """The module that is all that a module calls."""
+    only = call.items[0] if len(call.items) == 1 else None
+    return only if isinstance(only, ModuleCall) else None
+
+
+def _has_a_row(call: ModuleCall) -> bool:
+    """Whether a module has a list of layers, and no more."""
+    inner = _wrapped(call)
+    listed = inner is not None and is_list(inner) and is_row(inner)
+    return listed and call.hint != "Sequential"
+
+
 def _keep_or_dissolve(call: ModuleCall, flows: Flows) -> list[Item]:
     """What stands in the place of a module: itself, or what is in it."""
     items = call.contents()
     members = [item for item in items if owns(item)]
     constants = {v.name for s in call.steps() if s.form is None for v in _constants(s)}
-    if len(call.items) == 1 and isinstance(call.items[0], ModuleCall):
-        inner = call.items[0]
-        if call.hint != "Sequential" and is_list(inner) and is_row(inner):
-            return [call]  # a module that has a list, and no more
+    inner = _wrapped(call)
+    if inner is not None:
+        if _has_a_row(call):
+            return [call]
         inner.path = call.path
         return [inner]
     left = len(items) == 1 and all(last_word(n) == "bias" for n in constants)

@@ -67,8 +67,8 @@ def make_tree(
     root = ModuleCall("", items=group_blocks(steps, faithful, cache=cache))
     if plain:
         enter_plain_layers(root, results, faithful)
+    enter_nested(root, results, faithful)
     if not faithful:
-        enter_nested(root, results)
         enter_lists(root, results)
     flows = partial(follows, users=readers_of(root.steps()), results=results)
     _simplify(root, faithful, set(deep_places(root)), flows)

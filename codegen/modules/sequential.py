@@ -126,12 +126,15 @@ def enter_lists(root: ModuleCall, results: Collection[ir.Value]) -> None:
                 holder.items[at : at + len(row)] = [ModuleCall(path, items=[*row])]
 
 
-def enter_nested(root: ModuleCall, results: Collection[ir.Value]) -> None:
+def enter_nested(
+    root: ModuleCall, results: Collection[ir.Value], faithful: bool
+) -> None:
     """What a list of lists has at one number becomes a call, as of a module there: it
     gives one value, and stands in a row of several somewhere. With it goes what stands
     between it and the next, and what is alike behind the last; of one alone, the sum.
 
-    A program goes through such lists itself: `for attention, mlp in self.layers`.
+    A program goes through such lists itself: `for attention, mlp in self.layers`. If
+    `faithful`, only a row of layers that keep their numbers stays such a call.
     """
     users, entered = readers_of(root.steps()), True
     while entered:
@@ -150,7 +153,9 @@ def enter_nested(root: ModuleCall, results: Collection[ir.Value]) -> None:
                     for path, part in parts.items():
                         at = holder.items.index(part[0])
                         hint = "" if all(map(owns, part[1:])) else class_of_path(path)
-                        call = ModuleCall(path, hint, part)
+                        keys = [f"{path}.{i}" for i in range(len(part))]
+                        whole = faithful and keys == [item.path for item in part]
+                        call = ModuleCall(path, hint, part, whole=whole)
                         holder.items[at : at + len(part)] = [call]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -777,7 +778,29 @@ def compiled(model: onnx.ModelProto, folder: Path, **options: Any) -> dict[str, 
     return dict(fairhand.compile(model, folder, **options).report)
 
 
-@pytest.mark.parametrize("make", [resnet, faithful_cnn, looped, residual, densenet])
+def in_lists(second: int) -> onnx.ModelProto:
+    """for attention, mlp in self.layers, the mlp at that number."""
+    g, x = Traced(x=["batch", 8]), "x"
+    for i in range(3):
+        for number, kind in ((0, "Gate"), (second, "Mlp")):
+            with g.module(f"layers.{i}.{number}", kind):
+                y = g("Tanh" if number else "Sigmoid", g.fc(x, "fc", 8, 8))
+                x = str(g("Add", x, g.fc(y, "net", 8, 8)))
+    return g.model(y=x)
+
+
+def test_rows_in_a_list_are_gone_through(tmp_path: Path) -> None:
+    for second, loops in ((1, 1), (2, 0)):  # a row at -O0 has all of its numbers
+        folder = tmp_path / str(second)
+        compiled(in_lists(second), folder, level=0)
+        text = (folder / "model.py").read_text()
+        assert text.count("for layer in self.layers") == loops
+
+
+_FILES = [resnet, faithful_cnn, looped, residual, densenet]
+
+
+@pytest.mark.parametrize("make", [*_FILES, *(partial(in_lists, n) for n in (1, 2))])
 def test_faithful_weights_are_the_files(make: Callable, tmp_path: Path) -> None:
     model = make()
     compiled(model, tmp_path / "net", verify=False, level=0)

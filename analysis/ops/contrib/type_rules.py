@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any, TypeAlias
 
 import onnx
 
 from .. import type_rules
 from ..registry import DOMAIN
-from ..type_rules import InferenceSite, Rule, Size, normalization
+from ..type_rules import InferenceSite, Size, normalization
 
 type_rule = partial(type_rules.type_rule, domain=DOMAIN)
 
@@ -16,32 +18,93 @@ _FLOAT, _UINT8 = onnx.TensorProto.FLOAT, onnx.TensorProto.UINT8
 _INT32, _INT64 = onnx.TensorProto.INT32, onnx.TensorProto.INT64
 
 
-@type_rule("BiasAdd", "BiasDropout", "BiasGelu", "BiasSoftmax", "FastGelu", "Gelu")
-@type_rule(
-    "QuickGelu", "GroupNorm", "Inverse", "MoE", "QMoE", "RotaryEmbedding", "Trilu"
-)
-@type_rule("BranchwiseRMSNorm", "GatedAdd", "GatedRMSNorm", "MRotaryEmbedding")
-@type_rule("ComplexMul", "ComplexMulConj", "SampleOp", "ScaledSiLU")
-@type_rule("HyperConnectionPostMix")
-@type_rule("QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax")
-def _like_first(n: InferenceSite) -> None:
-    n.give(0, n.element(0), n.dims(0))
+def _widest(n: InferenceSite, *inputs: int) -> list[Size] | None:
+    """Unknown sizes, as many as the most axes that one of these inputs has."""
+    ranks = [rank for i in inputs if (rank := n.rank(i)) is not None]
+    return [None] * max(ranks) if len(ranks) == len(inputs) else None
 
 
-@type_rule("NGramRepeatBlock")
-def _like_second(n: InferenceSite) -> None:
-    n.give(0, n.element(1), n.dims(1))
+# What each output is, in their order: its element type, and its sizes.
+_Tell: TypeAlias = Callable[[InferenceSite], Sequence[tuple[int, Any]]]
+_GIVES: dict[str, _Tell] = {
+    "BifurcationDetector": lambda n: [(n.element(1), [None]), (n.element(1), [1])],
+    "CDist": lambda n: [(n.element(0), [n.size(0, 0), n.size(1, 0)])],
+    "CropAndResize": lambda n: [(n.element(0), [None] * 4)],
+    "DecoderMaskedMultiHeadAttention": lambda n: [
+        (n.element(0), n.dims(0) if n.rank(1) else [None] * 3),
+        *((n.element(0), n.dims(i)) for i in (5, 6)),
+    ],
+    "DequantizeLinear": lambda n: [(n.element(1), n.dims(0))],
+    "DynamicTimeWarping": lambda n: [(_INT32, [2, None])],
+    "FusedGemm": lambda n: [
+        (
+            n.element(0),
+            [n.size(0, n.attr("transA", 0)), n.size(1, 1 - n.attr("transB", 0))],
+        )
+    ],
+    "IsAllFinite": lambda n: [(onnx.TensorProto.BOOL, [])],
+    "MurmurHash3": lambda n: [
+        (onnx.TensorProto.UINT32 if n.attr("positive", 1) else _INT32, n.dims(0))
+    ],
+    "NGramRepeatBlock": lambda n: [(n.element(1), n.dims(1))],
+    "Irfft": lambda n: [(n.element(0), (_widest(n, 0) or [])[1:] or None)],
+    "QGemm": lambda n: [(n.element(8) or n.element(1), [None] * 2)],
+    "QLinearConcat": lambda n: [(n.element(1), _widest(n, 2))],
+    "QLinearWhere": lambda n: [(n.element(1), _widest(n, 0, 1, 4))],
+    "QuantizeLinear": lambda n: [(n.element(2) or _UINT8, n.dims(0))],
+    "Range": lambda n: [(n.element(0), [None])],
+    "SparseAttention": lambda n: [(n.element(i), n.dims(i)) for i in (0, 3, 4)],
+    "TorchEmbedding": lambda n: [
+        (n.element(0), (ids := n.dims(1)) and [*ids, n.size(0, 1)])
+    ],
+    "Unique": lambda n: [(n.element(0), [None]), (_INT64, n.dims(0)), (_INT64, [None])],
+    "WordConvEmbedding": lambda n: [(n.element(1), [n.size(0, 0), n.size(1, 0)])],
+    **dict.fromkeys(
+        (
+            "BiasAdd BiasDropout BiasGelu BiasSoftmax BranchwiseRMSNorm ComplexMul"
+            " ComplexMulConj FastGelu GatedAdd GatedRMSNorm Gelu GroupNorm"
+            " HyperConnectionPostMix Inverse MRotaryEmbedding MoE QLinearLeakyRelu"
+            " QLinearSigmoid QLinearSoftmax QMoE QuickGelu RotaryEmbedding SampleOp"
+            " ScaledSiLU Trilu"
+        ).split(),
+        lambda n: [(n.element(0), n.dims(0))],
+    ),
+    **dict.fromkeys(
+        ("QLinearAdd", "QLinearMul"), lambda n: [(n.element(0), _widest(n, 0, 3))]
+    ),
+    **dict.fromkeys(
+        (
+            "ConvTransposeWithDynamicPads FusedConv NhwcConv NhwcFusedConv NhwcMaxPool"
+            " Pad QLinearAveragePool QLinearConv QLinearGlobalAveragePool"
+        ).split(),
+        lambda n: [(n.element(0), _widest(n, 0))],
+    ),
+    **dict.fromkeys(  # complex numbers have an axis for the real and the imaginary part
+        ("ExpandDims", "Rfft", "UnfoldTensor"),
+        lambda n: [
+            (
+                n.element(0),
+                [None] * (1 + rank) if (rank := n.rank(0)) is not None else None,
+            )
+        ],
+    ),
+    **dict.fromkeys(
+        ("EngramGate", "LinearAttentionGate", "SkipGroupNorm"),
+        lambda n: [(n.element(0), n.dims(0))] * 2,
+    ),
+}
 
 
+def _given(tell: _Tell, n: InferenceSite) -> None:
+    for i, (element, dims) in enumerate(tell(n)):
+        n.give(i, element, dims)
+
+
+for _name, _tell in _GIVES.items():
+    type_rule(_name)(partial(_given, _tell))
 type_rule(
     "LayerNormalization", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization"
 )(normalization)
-
-
-@type_rule("EngramGate", "LinearAttentionGate", "SkipGroupNorm")
-def _both_like_first(n: InferenceSite) -> None:
-    for j in (0, 1):
-        n.give(j, n.element(0), n.dims(0))
 
 
 @type_rule("EmbedLayerNormalization", "QEmbedLayerNormalization")
@@ -91,40 +154,6 @@ def _broadcast(a: list[Size], b: list[Size]) -> list[Size]:
         y if x == 1 else x if y in (1, x) or (isinstance(x, int) and x > 1) else None
         for x, y in zip(a, b, strict=True)
     ]
-
-
-def _ranked(more: int) -> Rule:
-    """Elements as the first input's, and `more` axes than it has, of whatever size."""
-
-    def rule(n: InferenceSite) -> None:
-        rank = n.rank(0)
-        n.give(0, n.element(0), None if rank is None else [None] * (rank + more))
-
-    return rule
-
-
-type_rule(
-    *("ConvTransposeWithDynamicPads", "FusedConv", "NhwcConv", "NhwcFusedConv"),
-    *("NhwcMaxPool", "Pad", "QLinearAveragePool", "QLinearConv"),
-    "QLinearGlobalAveragePool",
-)(_ranked(0))
-# Complex numbers have an axis for the real and the imaginary part.
-type_rule("ExpandDims", "Rfft", "UnfoldTensor")(_ranked(1))
-type_rule("Irfft")(_ranked(-1))
-
-
-@type_rule("FusedGemm")
-def _gemm(n: InferenceSite) -> None:
-    sizes = [
-        n.size(0, 1 if n.attr("transA", 0) else 0),
-        n.size(1, 0 if n.attr("transB", 0) else 1),
-    ]
-    n.give(0, n.element(0), sizes)
-
-
-@type_rule("QGemm")
-def _quantised_gemm(n: InferenceSite) -> None:
-    n.give(0, n.element(8) or n.element(1), [None] * 2)
 
 
 @type_rule("MatMulNBits", "MatMulBnb4")
@@ -190,44 +219,7 @@ def _group_query(n: InferenceSite) -> None:
     n.give(3, element, [query[0], heads, query[1], None])
 
 
-@type_rule("SparseAttention")
-def _sparse(n: InferenceSite) -> None:
-    n.give(0, n.element(0), n.dims(0))
-    for j in (1, 2):
-        n.give(j, n.element(2 + j), n.dims(2 + j))
-
-
 # ---- quantised
-
-
-@type_rule("QuantizeLinear")
-def _quantise(n: InferenceSite) -> None:
-    n.give(0, n.element(2) or _UINT8, n.dims(0))
-
-
-@type_rule("DequantizeLinear")
-def _dequantise(n: InferenceSite) -> None:
-    n.give(0, n.element(1), n.dims(0))
-
-
-@type_rule("QLinearAdd", "QLinearMul")
-def _pair(n: InferenceSite) -> None:
-    a, b = n.rank(0), n.rank(3)
-    known = a is not None and b is not None
-    n.give(0, n.element(0), [None] * max(a or 0, b or 0) if known else None)
-
-
-@type_rule("QLinearWhere")
-def _choice(n: InferenceSite) -> None:
-    ranks = [n.rank(i) for i in (0, 1, 4)]
-    known = [r for r in ranks if r is not None]
-    n.give(0, n.element(1), [None] * max(known) if len(known) == 3 else None)
-
-
-@type_rule("QLinearConcat")
-def _concat(n: InferenceSite) -> None:
-    rank = n.rank(2)
-    n.give(0, n.element(1), None if rank is None else [None] * rank)
 
 
 @type_rule("QLinearReduceMean")
@@ -262,33 +254,11 @@ def _half(n: InferenceSite) -> None:
         n.give(0, n.element(0), [*dims[:-1], half])
 
 
-@type_rule("Range")
-def _range(n: InferenceSite) -> None:
-    n.give(0, n.element(0), [None])
-
-
-@type_rule("Unique")
-def _unique(n: InferenceSite) -> None:
-    n.give(0, n.element(0), [None])
-    n.give(1, _INT64, n.dims(0))
-    n.give(2, _INT64, [None])
-
-
 @type_rule("GridSample")
 def _grid_sample(n: InferenceSite) -> None:
     x, grid = n.dims(0), n.dims(1)
     if x is not None and grid is not None:
         n.give(0, n.element(0), [*x[:2], *grid[1:-1]])
-
-
-@type_rule("CropAndResize")
-def _crop(n: InferenceSite) -> None:
-    n.give(0, n.element(0), [None] * 4)
-
-
-@type_rule("CDist")
-def _distances(n: InferenceSite) -> None:
-    n.give(0, n.element(0), [n.size(0, 0), n.size(1, 0)])
 
 
 # ---- with a state, and late additions
@@ -327,17 +297,6 @@ def _causal_conv(n: InferenceSite) -> None:
     n.give(1, n.element(0), dims and [*dims[:2], before])
 
 
-@type_rule("DynamicTimeWarping")
-def _path(n: InferenceSite) -> None:
-    n.give(0, onnx.TensorProto.INT32, [2, None])
-
-
-@type_rule("TorchEmbedding")
-def _rows(n: InferenceSite) -> None:
-    indices = n.dims(1)
-    n.give(0, n.element(0), indices and [*indices, n.size(0, 1)])
-
-
 @type_rule("MatMulInteger16")
 def _wide_product(n: InferenceSite) -> None:
     unsigned = {n.element(0), n.element(1)} == {onnx.TensorProto.UINT16}
@@ -347,43 +306,12 @@ def _wide_product(n: InferenceSite) -> None:
     n.give(0, kind, [None] * max(r or 0 for r in ranks) if known else None)
 
 
-@type_rule("IsAllFinite")
-def _flag(n: InferenceSite) -> None:
-    n.give(0, onnx.TensorProto.BOOL, [])
-
-
-@type_rule("DecoderMaskedMultiHeadAttention")
-def _decoder(n: InferenceSite) -> None:
-    n.give(0, n.element(0), n.dims(0) if n.rank(1) else [None] * 3)
-    for j in (1, 2):
-        n.give(j, n.element(0), n.dims(4 + j))
-
-
-@type_rule("MurmurHash3")
-def _hash(n: InferenceSite) -> None:
-    positive = n.attr("positive", 1)
-    n.give(
-        0, onnx.TensorProto.UINT32 if positive else onnx.TensorProto.INT32, n.dims(0)
-    )
-
-
 @type_rule("NGramHashMapping")
 def _hashes(n: InferenceSite) -> None:
     dims, longest = n.dims(0), n.attr("max_ngram_size", 0)
     count = (longest - 1) * n.attr("n_head_per_ngram", 0)
     n.give(0, n.element(0), dims and [*dims, count])
     n.give(1, n.element(0), dims and [dims[0], longest - 1])
-
-
-@type_rule("WordConvEmbedding")
-def _words(n: InferenceSite) -> None:
-    n.give(0, n.element(1), [n.size(0, 0), n.size(1, 0)])
-
-
-@type_rule("BifurcationDetector")
-def _tokens(n: InferenceSite) -> None:
-    n.give(0, n.element(1), [None])
-    n.give(1, n.element(1), [1])
 
 
 @type_rule("HyperConnectionPreMix")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from transformers import Cache, GenerationMixin, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
@@ -12,6 +13,7 @@ from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from .caches import (
     BRANCH,
     CACHES,
+    CHUNK,
     CROSS,
     GIVEN,
     IDS,
@@ -56,15 +58,17 @@ class Past(Cache):
     def crop(self, tokens: int) -> None:
         """Forget the last `-tokens`; all but so many, as transformers before 5 says it.
 
-        Raises ValueError where a state, of which the past is no part, is to be.
+        Raises ValueError where a state, of which the past is no part, is to be, or what
+        has dropped places, as windows do, which would be the last ones again.
         """
         length = tokens if tokens > 0 else self.length + tokens
         for name, (_, shape) in CACHES.items() if length < self.length else ():
             if "places" not in shape:
                 raise ValueError(f"{name} is a state: it can't forget tokens")
             axis = shape.index("places")
-            kept = self.tensors[name].shape[axis] - self.length + length
-            self.tensors[name] = self.tensors[name].narrow(axis, 0, kept)
+            if self.tensors[name].shape[axis] != self.length:
+                raise ValueError(f"{name} has dropped places: it can't forget tokens")
+            self.tensors[name] = self.tensors[name].narrow(axis, 0, length)
         self.length = min(length, self.length)
 
 
@@ -128,10 +132,12 @@ class ForTransformers(PreTrainedModel, GenerationMixin):
         decoder_input_ids: Tensor | None = None,
         decoder_attention_mask: Tensor | None = None,
         encoder_outputs: Any = None,
+        logits_to_keep: int = 0,  # of the last tokens; 0 for all
         **_: Any,
     ) -> Seq2SeqLMOutput:
-        """A step. Raises ValueError where rows begin with tokens that a mask hides, and
-        the network has no other way to leave them out."""
+        """What comes behind each token, in as many steps as the network needs. Raises
+        ValueError where rows begin with tokens that a mask hides, and the network has
+        no other way to leave them out."""
         given: dict[str, Tensor] = {}
         if self.states:
             states = encoder_outputs[0]
@@ -145,23 +151,34 @@ class ForTransformers(PreTrainedModel, GenerationMixin):
         assert input_ids is not None
         given_past = cache if past_key_values is None else past_key_values
         past: Any = given_past if isinstance(given_past, Past) else Past()
-        (rows, new), floats = input_ids.shape, converted(self.model)
+        rows, new = input_ids.shape
         if not past.tensors:
+            floats = converted(self.model)
             past.tensors = buffers(rows, 0, input_ids.device, floats)
-        later = CACHES if past.length else CACHES | CROSS
-        past.length += new
         if attention_mask is None:
-            attention_mask = input_ids.new_ones(rows, past.length)
+            attention_mask = input_ids.new_ones(rows, past.length + new)
         if ROOM != "before" and not attention_mask.all():
             raise ValueError("the prompts of a batch have to be of one length")
         if position_ids is None:
             position_ids = attention_mask.cumsum(-1)[:, -new:] - 1
-        feeds = {IDS: input_ids, MASK: attention_mask, POSITIONS: position_ids, **given}
-        feeds[BRANCH] = input_ids.new_tensor([past.length > new])
+        last_alone = len(OUTPUTS[LOGITS][1] or ()) == 2 and logits_to_keep != 1
+        size, logits = 1 if last_alone else CHUNK or new, []
+        steps = zip(input_ids.split(size, 1), position_ids.split(size, 1), strict=True)
+        for ids, places in steps:
+            seen = attention_mask[:, : past.length + ids.shape[1]]
+            feeds = {IDS: ids, MASK: seen, POSITIONS: places, **given}
+            logits.append(self.step(past, feeds))
+        found: Any = {KEPT: past}
+        return Seq2SeqLMOutput(logits=torch.cat(logits, 1), **found)
+
+    def step(self, past: Past, feeds: dict[str, Tensor]) -> Tensor:
+        """Logits [rows, tokens, vocabulary] of as many tokens as the network takes."""
+        (rows, new), floats = feeds[IDS].shape, converted(self.model)
+        feeds = feeds | {BRANCH: feeds[IDS].new_tensor([past.length > 0])}
         feeds = {n: fitting(n, t, floats) for n, t in feeds.items() if n} | past.tensors
         results = flat(self.model)(*(feeds[name] for name in INPUTS))
         outputs = dict(zip(OUTPUTS, results, strict=True))
+        later = CACHES if past.length else CACHES | CROSS
         past.tensors |= {name: outputs[out] for name, (out, _) in later.items()}
-        logits = outputs[LOGITS].reshape(rows, -1, outputs[LOGITS].shape[-1])
-        found: Any = {KEPT: past}
-        return Seq2SeqLMOutput(logits=logits, **found)
+        past.length += new
+        return outputs[LOGITS].reshape(rows, -1, outputs[LOGITS].shape[-1])

@@ -96,17 +96,22 @@ def decoding_sizes(model: ir.Model) -> list[dict[str, int]]:
 
     None for a model that has no dimension that counts what is cached.
     """
-    unknowns, model = _unknowns(model), inlined(model)
-    kinds = size_kinds(model)
+    unknowns, plain = _unknowns(model), inlined(model)
+    kinds = size_kinds(plain)
     if "past" not in kinds.values():
         return []
     found = []
+    # Of nothing cached, any sizes can be made: what else there is has those of a run.
+    first = dynamic_sizes(model)[0]
     for new in ("length", "past"):
         given = {kind: sizes[0] for kind, sizes in _SIZES.items()}
         given |= {"past": 0, "length": 1} | {new: given[new]}
         given["total"] = given["past"] + given["length"]
-        sizes = unknowns.solve({key: given[kind] for key, kind in kinds.items()})
-        found.append(_with_expressions(model, sizes))
+        wanted = {
+            key: given[kind] if kind in ("past", "length", "total") else first[key]
+            for key, kind in kinds.items()
+        }
+        found.append(_with_expressions(plain, unknowns.solve(wanted)))
     return found
 
 

@@ -22,7 +22,7 @@ from fairhand.analysis.oracle.process import Session
 from fairhand.codegen import cli
 from fairhand.codegen.verify import feeds, parity
 from fairhand.codegen.verify.feeds import _attempts, find_cases
-from fairhand.codegen.verify.input_sizes import dynamic_sizes
+from fairhand.codegen.verify.input_sizes import decoding_sizes, dynamic_sizes
 from fairhand.codegen.verify.inputs import make_inputs
 from fairhand.codegen.verify.solve_sizes import _solved
 
@@ -289,6 +289,17 @@ def test_decoders_are_fed_prompts_and_single_tokens() -> None:
     found = find_cases(Session(made.SerializeToString()), ir.from_proto(made), None)
     ran = [(sizes["len"], sizes["past_len"]) for sizes in found.sizes]
     assert (16, 0) in ran and (1, 5) in ran
+
+
+def test_before_anything_is_cached_sizes_fit_as_later() -> None:
+    """Any rows and heads make what a Reshape of no places takes, here both in one."""
+    text = """(int64[b, len] ids, float[rows, past_len, 4] past) =>
+        (float[o, p, q, r] y) { n = Shape<start = 0, end = 1>(ids)
+        m = Shape<start = 1>(past) two = Constant<value_ints = [2]>()
+        s = Concat<axis = 0>(n, two, m) y = Reshape(past, s) }"""
+    found = decoding_sizes(ir.from_proto(model(text, {})))
+    assert [sizes["past_len"] for sizes in found] == [0, 5]
+    assert all(sizes["rows"] == 2 * sizes["b"] for sizes in found)
 
 
 def without_rank(text: str, weights: dict[str, object]) -> onnx.ModelProto:

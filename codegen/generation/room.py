@@ -54,6 +54,13 @@ def find_layout(
     places that aren't in use stand behind those that are. Raises VerificationError
     where there is none.
     """
+    for value in graph.inputs:
+        name = value.name or ""
+        if name in decoder.given and value.shape is not None and not value.shape:
+            raise VerificationError(
+                f"tokens can't be generated: {one_line(name)} is one number for all"
+                " rows, which generate.py doesn't feed"
+            )
     reason = ""
     leaps = any(map(quantises, all_nodes(graph)))
     try:

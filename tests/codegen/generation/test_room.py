@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import fairhand
+from fairhand.analysis.errors import VerificationError
 from fairhand.codegen.cli import main
 from fairhand.codegen.commands.check import check
 from fairhand.codegen.emit.package_files import read_report
@@ -120,6 +121,19 @@ def test_a_number_that_is_only_handed_on_is_no_input_of_the_callers(
     assert not made.caches.GIVEN and made.caches.TOGETHER
     expected = [int(scores.argmax()) for scores in made.expected(PROMPT, 5)]
     assert made.generate(PROMPT, PROMPT[:3], new=5)[0] == expected
+
+
+def test_a_number_for_all_rows_is_told_of() -> None:
+    """As torch's exporter writes how many places of a static cache are in use."""
+    model, cache = decoder("state"), Cache("state", "next", (ROWS, 8))
+    count = onnx.helper.make_tensor_value_info("cache.0.cumulative_length", 7, [])
+    model.graph.input.append(count)
+    found = Decoder(
+        *("ids", "logits", "", "", ""), (cache,), (), (count.name,), 23, 0, 0, 0, True
+    )
+    graph = load(model).model.graph
+    with pytest.raises(VerificationError, match=f"{count.name} is one number for all"):
+        find_layout(Path(), found, graph, {}, lambda _: None)
 
 
 def test_a_prompt_is_read_whole_where_one_token_alone_comes_behind_others(

@@ -235,6 +235,8 @@ class _Interface:
         """The mask of all places, the positions of new tokens, and the branch."""
         mask = positions = branch = None
         places = self.shapes.dims(self.ids) or ()
+        sizes = [self.shapes.dims(value) or () for value in rest]
+        lengths = {self.length, *(dims[1] for dims in sizes if len(dims) == 3)}
         for value in rest:
             name, dims = (value.name or "").lower(), self.shapes.dims(value) or ()
             by_axes = dims[1:] == places and isinstance(dims[0], int)  # of images
@@ -246,7 +248,7 @@ class _Interface:
                 "mask" in name
                 and "encoder" not in name
                 and len(dims) == 2
-                and dims[1] != self.length
+                and dims[1] not in lengths  # a mask of states that are given
                 and not isinstance(dims[1], int)
             ):
                 mask = value

@@ -123,6 +123,27 @@ def test_a_number_that_is_only_handed_on_is_no_input_of_the_callers(
     assert made.generate(PROMPT, PROMPT[:3], new=5)[0] == expected
 
 
+def test_a_mask_of_states_that_are_given_is_not_the_decoders(tmp_path: Path) -> None:
+    model, make = decoder("state"), onnx.helper.make_tensor_value_info
+    model.graph.input.append(make("memory", 1, ["batch", "source", 8]))
+    model.graph.input.append(make("memory_mask", 1, ["batch", "source"]))
+    model.graph.output[0].name = "scored"
+    nodes = onnx.parser.parse_graph("""g (float[b, s, 8] memory) => (float[b, t, v] z) {
+        last = Constant<value_ints=[-1]>() second = Constant<value_ints=[1]>()
+        shown = Unsqueeze(memory_mask, last) seen = Mul(memory, shown)
+        pooled = ReduceMean(seen, second) told = MatMul(pooled, head)
+        scored = Add(logits, told) }""").node
+    model.graph.node.extend(nodes)
+    onnx.save(model, tmp_path / "model.onnx")
+    package = fairhand.compile(tmp_path / "model.onnx", tmp_path / "package").path
+    made = Generating(tmp_path / "model.onnx", package)
+    assert {*made.caches.GIVEN} == {"memory", "memory_mask"}
+    memory, mask = torch.ones(1, 3, 8), torch.tensor([[1.0, 0.0, 1.0]])
+    made.given = {"memory": memory, "memory_mask": mask}
+    expected = [int(scores.argmax()) for scores in made.expected(PROMPT, 5)]
+    assert made.generate(PROMPT, new=5)[0] == expected
+
+
 def test_a_number_for_all_rows_is_told_of() -> None:
     """As torch's exporter writes how many places of a static cache are in use."""
     model, cache = decoder("state"), Cache("state", "next", (ROWS, 8))

@@ -53,14 +53,15 @@ _MODULE_ATTRIBUTES = frozenset(
     _state_dict_pre_hooks _version _wrapped_call_impl""".split()
 )
 MAX_LENGTH = 40
+LONGEST_CLASS = 60
 _SIDES = ("in", "out", "up", "down", "left", "right", "pre", "post")
 LONGEST_KEY = 100  # of a word in a state dict's keys, where they are the file's
 _MEMBER = re.compile("(?!__)[A-Za-z_][0-9A-Za-z_]*")
 
 
-def identifier(text: str, fallback: str = "x") -> str:
+def identifier(text: str, fallback: str = "x", longest: int = MAX_LENGTH) -> str:
     """An identifier near to `text`: 'conv:0' -> conv_0, 'class' -> class_."""
-    name = re.sub(r"[^0-9A-Za-z]+", "_", text[:200]).strip("_")[:MAX_LENGTH].strip("_")
+    name = re.sub(r"[^0-9A-Za-z]+", "_", text[:200]).strip("_")[:longest].strip("_")
     if not name:
         return fallback
     if name[0].isdigit():
@@ -91,8 +92,8 @@ def attribute(text: str, longest: int = MAX_LENGTH) -> str:
 def class_name(text: str) -> str:
     """resnet50 -> Resnet50, 'digits_cnn' -> DigitsCnn, 'C3_2' as it is."""
     words = re.split(r"(?<=[0-9])(_)(?=[0-9])|[^0-9A-Za-z]+", text[:200])
-    joined = "".join(w[0].upper() + w[1:] for w in words if w)[:MAX_LENGTH]
-    name = identifier(joined, "Model")
+    joined = "".join(w[0].upper() + w[1:] for w in words if w)
+    name = identifier(joined, "Model", LONGEST_CLASS)
     if name in ("Model", "Session") or name.startswith("Model_"):
         name = f"Net{name.removeprefix('Model')}".rstrip("_")
     return name[0].upper() + name[1:]

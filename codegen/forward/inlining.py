@@ -92,7 +92,7 @@ class Inlining(Naming):
             if (
                 not statement.targets
                 and value in self.fixed
-                and not isinstance(source.expr, Call)
+                and not isinstance(source.expr, Call | Ref)
             ):
                 continue
             if self._tells(source) and not self.stays(statement.expr, value):

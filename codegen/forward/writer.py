@@ -242,7 +242,8 @@ class BodyWriter(Inlining):
             and plain
             and not made.groups
             and not isinstance(made.expr, Tuple | ExpressionList)
-            and line == f"{made.spelled([self.names[v] for v in values])} = "
+            and line.partition("  #")[0]
+            == f"{made.spelled([self.names[v] for v in values])} = "
             f"{render(made.expr, self.name)}"
         )
 

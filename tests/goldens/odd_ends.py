@@ -51,17 +51,8 @@ class OddEnds(nn.Module):
     def forward(self, x: Tensor, scale: Tensor, ids: Tensor) -> tuple[Tensor, ...]:
         bucket = (ids * 3 + 7) % 7  # [batch]
         y = (x - scale) * scale  # [batch, 3]
-        same = x
         above = torch.maximum(x.unsqueeze(1), self.constant).mean(dim=1)
-        scale_again = scale
-        return (
-            y,
-            bucket,
-            torch.div(bucket, 3, rounding_mode="trunc"),
-            same,
-            scale_again,
-            above,
-        )
+        return y, bucket, torch.div(bucket, 3, rounding_mode="trunc"), x, scale, above
 
 
 def load(weights: str | Path = WEIGHTS, device: str = "cpu") -> OddEnds:

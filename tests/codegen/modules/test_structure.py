@@ -928,3 +928,17 @@ def test_caches_of_one_name_on_both_sides(tmp_path: Path) -> None:
     compiled(g.model(**made), tmp_path / "net")
     text = (tmp_path / "net" / "model.py").read_text()
     assert '"cache": [' in text and '"new_cache": [' in text
+
+
+def test_what_a_module_returns_is_returned_as_it_is(emitted: Emit) -> None:
+    """Their shapes are no reason to name them first."""
+    g = Traced(x=["batch", 4])
+    x = g.fc("x", "stem", 4, 4)
+    made = {}
+    with g.module("encoder", "Encoder"):
+        for i in range(2):
+            with g.module(f"stages.{i}", "Stage"):
+                x = g("Relu", g.fc(g("Relu", g.fc(x, "up", 4, 4)), "down", 4, 4))
+            made[f"relu_{i + 7}"] = x
+    body = emitted(g.model(**made)).body()
+    assert body[-1] == "return self.encoder(self.stem(x))"

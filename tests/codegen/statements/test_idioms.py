@@ -66,6 +66,13 @@ def test_all_parts_of_a_value(
     assert line in text and ("unbind" in text) == bool(line)
 
 
+def test_what_is_only_another_name_has_no_line(tmp_path: Path) -> None:
+    g = Traced(x=[3, 4])
+    made = g("Relu", "x")
+    text = text_of(g, tmp_path, y=made, same=g("Identity", made))
+    assert "same =" not in text
+
+
 def rolled(g: Graph, x: str, axis: int, front: int, size: int) -> str:
     sizes = g.ints(front, size - front)
     a, b = g("Split", x, sizes, axis=axis, outputs=2)

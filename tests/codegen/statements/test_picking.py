@@ -38,8 +38,8 @@ def indexed(rows: bool = True, width: int = 1, turned: bool = False) -> onnx.Mod
 @pytest.mark.parametrize(
     ("options", "plan", "line"),
     [
-        ({}, "dp=2", "y = x + F.relu(mask)[:, None, None, :]"),
-        ({"turned": True}, "dp=2", "y = x + F.relu(mask)[:, None, None, :]"),
+        ({}, "dp=2", "return x + F.relu(mask)[:, None, None, :]"),
+        ({"turned": True}, "dp=2", "return x + F.relu(mask)[:, None, None, :]"),
         ({"rows": False}, None, "mask = F.relu(mask).reshape(-1, 1)[: mask.shape[1]]."),
     ],
 )

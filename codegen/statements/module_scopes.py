@@ -74,14 +74,14 @@ class FileNames:
         No weight is called after that, and its own, which nobody else reads, after the
         layer; one that a layer elsewhere has too may be called after that one.
         """
-        *around, own = scopes[-1].path.split(".") if scopes else [""]
-        if scopes and (*around, own) not in self._modules:
+        own = scopes[-1].path if scopes else ""
+        if scopes and tuple(own.split(".")) not in self._modules:
             own_weights = [
                 v for v in node.inputs if v is not None and len(v.uses()) == 1
             ]
             for value in own_weights:
                 path, _, last = (value.name or "")[:500].rpartition(".")
-                is_beside = path.split(".")[:-1] == around and last == "weight"
+                is_beside = last == "weight" and _are_beside(path, own)
                 if path and is_beside and path not in self._stood_in:
                     return (*scopes[:-1], Scope(path))
         return scopes
@@ -267,14 +267,21 @@ def form_path(
         path, _, last = (name or "").rpartition(".")
         if not path or not last:
             continue
-        beside = path.rpartition(".")[0] == leaf.rpartition(".")[0]
         if not scopes or path == leaf or path.startswith(f"{leaf}."):
             return path
         if faithful and not scopes[-1].class_hint and leaf.endswith(f".{path}"):
             return path
-        if folded and beside:
+        if folded and _are_beside(path, leaf):
             return path
     return leaf
+
+
+def _are_beside(one: str, other: str) -> bool:
+    """block.conv and block.bn, or block.convs.0 and block.bns.0."""
+    a, b = one.split("."), other.split(".")
+    apart = [i for i in range(min(len(a), len(b))) if a[i] != b[i]]
+    behind = a[max(apart, default=0) + 1 :]
+    return len(apart) == 1 and len(a) == len(b) and all(map(str.isdigit, behind))
 
 
 def _merged_path(names: list[str]) -> str:

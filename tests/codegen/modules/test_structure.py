@@ -515,18 +515,29 @@ def test_names_as_transformers_exports_have_them(emitted: Emit) -> None:
     assert found.body()[1] == head
 
 
-def test_a_layer_that_an_exporter_joined_with_its_norm_keeps_its_name() -> None:
+@pytest.mark.parametrize(
+    ("norm", "layer", "told"),
+    [
+        ("bn", "a", True),
+        ("bns.0", "convs.0", True),
+        ("bns.0", "convs.1", False),
+        ("one.bn", "other.conv", False),
+    ],
+)
+def test_a_layer_that_an_exporter_joined_with_its_norm_keeps_its_name(
+    norm: str, layer: str, told: bool
+) -> None:
     """torch's newer exporter leaves the convolution in the scope of the norm."""
     convolution = onnx.helper.make_node(
-        "Conv", ["x", "a.weight", "a.weight_bias"], ["y"]
+        "Conv", ["x", f"{layer}.weight", f"{layer}.weight_bias"], ["y"]
     )
     for key, value in (
-        ("name_scopes", "['', 'bn', 'conv2d']"),
+        ("name_scopes", f"['', '{norm}', 'conv2d']"),
         ("class_hierarchy", "['Net', 'torch.nn.BatchNorm2d', 'aten.conv2d.default']"),
     ):
         entry = convolution.metadata_props.add()
         entry.key, entry.value = f"pkg.torch.onnx.{key}", value
-    weights = {"a.weight": (4, 3, 1, 1), "a.weight_bias": (4,)}
+    weights = {f"{layer}.weight": (4, 3, 1, 1), f"{layer}.weight_bias": (4,)}
     graph = onnx.helper.make_graph(
         [convolution],
         "net",
@@ -544,7 +555,8 @@ def test_a_layer_that_an_exporter_joined_with_its_norm_keeps_its_name() -> None:
     ).model
     (node,) = (n for n in model.graph if n.op_type == "Conv")
     scopes = FileNames(model).scopes(node)
-    assert scopes is not None and [scope.path for scope in scopes] == ["a"]
+    path = layer if told else norm
+    assert scopes is not None and [scope.path for scope in scopes] == [path]
 
 
 def test_all_keys_before_all_values_and_a_norm_that_ends_the_layers(

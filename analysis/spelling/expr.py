@@ -9,7 +9,7 @@ are put to the tree, with `match`, `callee` and `nodes`: its text is made last.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -487,10 +487,10 @@ def renamed(expr: Expr, values: Mapping[Any, ir.Value | Expr]) -> Expr:
     return substitute(expr, other)
 
 
-def joined(expr: Expr) -> tuple[Expr, ...]:
+def joined(expr: Expr, by: Collection[str] = ("torch.cat",)) -> tuple[Expr, ...]:
     """The items of the list that `torch.cat` joins; none of other expressions."""
     match expr:
-        case Call((Name("torch.cat"), List() as whole, *_)):
+        case Call((Name(), List() as whole, *_)) if callee(expr) in by:
             return whole.operands
     return ()
 

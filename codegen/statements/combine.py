@@ -12,8 +12,18 @@ from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.graph.traversal import bodies
 from ...analysis.literals import shortest
 from ...analysis.ops.node_view import NodeView
-from ...analysis.ops.operands import equal, shown
-from ...analysis.spelling.expr import Binary, Expr, Leaf, Name, Ref, callee, substitute
+from ...analysis.ops.operands import dim_keyword, equal, shown
+from ...analysis.spelling.expr import (
+    Binary,
+    Expr,
+    Leaf,
+    List,
+    Name,
+    Ref,
+    callee,
+    joined,
+    substitute,
+)
 from ..ir.assignment import Assignment
 
 FLOATS = {ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16}
@@ -151,6 +161,34 @@ def repeated(
                 dim = shown(axis, len(before))
                 step.expr = Ref(x).repeat_interleave(times, dim=dim)
                 gone |= dict.fromkeys((apart, wide), step)
+    return without(steps, gone)
+
+
+# ---- torch.stack([x, y], dim=1)
+
+
+def stacked(
+    steps: list[Assignment], shapes: ShapeFacts, results: set[ir.Value]
+) -> list[Assignment]:
+    """Values that are joined along an axis that each was given for that."""
+    flow = Flow(steps, results)
+    gone: dict[Assignment, Assignment] = {}
+    for step in steps:
+        parts = [x.value for x in joined(step.expr) if isinstance(x, Ref)]
+        wide = [shapes.dims(x) or () for x in parts]
+        if not (does(step, "Concat") and parts and all(wide)):
+            continue
+        axis = axis_of(step, len(wide[0]))
+        apart = [y for x in parts if (y := flow.only(x, "Unsqueeze"))]
+        plain = [y.expr.operands[0] for y in apart if callee(y.expr) == ".unsqueeze"]
+        found = [x for y in plain if isinstance(x := y.operands[0], Ref)]
+        narrow = [d[:axis] + d[axis + 1 :] for d in wide if size_of(d, axis) == 1]
+        dims = [shapes.dims(x.value) or () for x in found]
+        same = len(found) == len(narrow) == len(joined(step.expr))
+        if same and all(map(equal, dims, narrow)):
+            dim = dim_keyword(axis, len(wide[0]))
+            step.expr = Name("torch.stack")(List(*found), **dim)
+            gone |= dict.fromkeys(apart, step)
     return without(steps, gone)
 
 

@@ -27,6 +27,7 @@ from .combine import (
     normalized,
     repeated,
     size_of,
+    stacked,
     without,
 )
 from .rotary import Rotations, moves
@@ -48,7 +49,7 @@ def spell_idioms(
     """
     steps = _split_at_once(steps, shapes, results)
     steps = Rotations(steps, shapes, results).run(named_alone=kernels)
-    spellings = (_unshuffled, normalized, repeated, spell_picks, _gated)
+    spellings = (_unshuffled, normalized, repeated, spell_picks, stacked, _gated)
     for spelled in () if kernels else spellings:
         steps = spelled(steps, shapes, results)
     steps = _unbound(steps, shapes)

@@ -333,7 +333,7 @@ def _joined(
 ) -> Iterator[tuple[Statement, list[ir.Value]]]:
     """Statements that join values, each another one, and those values."""
     for s in statements:
-        items = joined(s.expr)
+        items = joined(s.expr, ("torch.cat", "torch.stack"))
         values = [x.value for x in items if isinstance(x, Ref)]
         if least <= len(values) == len(items) == len(set(values)):
             yield s, values

@@ -50,8 +50,8 @@ def test_steps_become_a_loop(emitted: Emit) -> None:
         "outputs = []",
         "for i in range(5):",
         "state = torch.tanh(self.cell(state) + x[:, i])",
-        "outputs.append(F.relu(state).unsqueeze(1))",
-        "return F.relu(torch.cat(outputs, dim=1))",
+        "outputs.append(F.relu(state))",
+        "return F.relu(torch.stack(outputs, dim=1))",
     ]
 
 

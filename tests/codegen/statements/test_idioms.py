@@ -66,6 +66,28 @@ def test_all_parts_of_a_value(
     assert line in text and ("unbind" in text) == bool(line)
 
 
+@pytest.mark.parametrize(
+    ("axes", "line"),
+    [
+        ((1, 1), "torch.stack([x.sin(), x.cos()], dim=1)"),
+        ((-2, 1), "torch.stack([x.sin(), x.cos()], dim=1)"),
+        ((2, 2), ""),  # an axis is added beside the one that is joined
+        ((1, 0), ""),
+    ],
+)
+def test_parts_joined_along_an_axis_of_their_own(
+    axes: tuple[int, int], line: str, tmp_path: Path
+) -> None:
+    g = Traced(x=[3, 3])
+    acts = zip(("Sin", "Cos"), axes, strict=True)
+    wide = [g("Unsqueeze", g(act, "x"), g.ints(axis)) for act, axis in acts]
+    if axes == (1, 0):
+        wide[1] = g("Reshape", wide[1], g.ints(3, 1, 3, 1))
+        wide[0] = g("Reshape", wide[0], g.ints(3, 1, 3, 1))
+    text = text_of(g, tmp_path, y=g("Concat", *wide, axis=1))
+    assert line in text and ("stack" in text) == bool(line)
+
+
 def test_what_is_only_another_name_has_no_line(tmp_path: Path) -> None:
     g = Traced(x=[3, 4])
     made = g("Relu", "x")

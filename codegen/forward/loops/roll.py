@@ -93,6 +93,9 @@ class Roller:
         for s in flat(late):
             s.expr = rounds.outside(s.expr)
         loop = rounds.loop()
+        made = {t for s in flat(late) for t in s.targets}
+        if any(not made.isdisjoint(_read(s)) for s in loop):
+            return None  # what a list begins with is made of what the rounds leave
         self.loops[loop[-1]] = rounds
         self.columns |= rounds.columns
         return [*statements[:first], *early, *loop, *late]
@@ -100,13 +103,17 @@ class Roller:
     # ---- what is joined
 
     def _recurrences(self, statements: list[Statement]) -> Iterator[_Proposal]:
-        """Steps that hand on a state: what the second needs and the first doesn't."""
+        """Steps that hand on a state: what the second needs and the first doesn't.
+
+        One that begins with zeros may be shorter than the others, and stands alone.
+        """
         makers = _makers(statements)
-        for join, items in _joined(statements, MIN_STEPS):
-            first, second = (_ancestors(makers, item) for item in items[:2])
-            rounds = self._aligned(makers, items, second - first)
-            if rounds is not None and not rounds.levels:
-                yield self._collecting(rounds, join, items[0], "outputs")
+        for join, whole in _joined(statements, MIN_STEPS):
+            for items in (whole, whole[1:])[: 1 + (len(whole) > MIN_STEPS)]:
+                first, second = (_ancestors(makers, item) for item in items[:2])
+                rounds = self._aligned(makers, items, second - first)
+                if rounds is not None and not rounds.levels:
+                    yield self._collecting(rounds, join, statements, "outputs")
 
     def _levels(self, statements: list[Statement]) -> Iterator[_Proposal]:
         """The same of each value: all that an item alone needs, back to that value."""
@@ -117,12 +124,13 @@ class Roller:
             if rounds is None or rounds.states or rounds.counts:
                 continue
             if len(rounds.levels) == 1 and len(rounds.body) >= MIN_STATEMENTS:
-                yield self._collecting(rounds, join, items[0], f"{LEVEL}s")
+                yield self._collecting(rounds, join, [join], f"{LEVEL}s")
 
     def _collecting(
-        self, rounds: Rounds, join: Statement, first: ir.Value, word: str
+        self, rounds: Rounds, join: Statement, statements: list[Statement], word: str
     ) -> _Proposal:
-        rounds.collect([join], {first: word})
+        joins = [s for s, _ in _joined(statements, rounds.count)]
+        rounds.collect(joins, dict.fromkeys(rounds.images[0], word))
         rounds.word = "state"
         gone = [s for column in rounds.columns.values() for s in column]
         return _Proposal(rounds, gone, join)

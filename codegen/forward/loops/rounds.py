@@ -263,15 +263,17 @@ class Rounds:
     ) -> None:
         """Lists outside of what each round makes are filled by the loop.
 
-        Those whose first value has one of the `words` are called like that.
+        Those whose first value has one of the `words` are called like that. One item
+        more, in front, is what the list begins with.
         """
         for whole in [x for s in flat(outside) for x in nodes(s.expr)]:
-            if isinstance(whole, List) and len(whole.operands) == self.count:
-                item = generalised(whole.operands, self._image)
+            more = len(whole.operands) - self.count
+            if isinstance(whole, List) and more in (0, 1):
+                item = generalised(whole.operands[more:], self._image)
                 word = words.get(reads(item)[0], "") if item is not None else ""
                 if item is not None and word:
-                    made = ir.Value(name=word)
-                    self.collected.append(_Collected(whole, (), item, made))
+                    begins, made = whole.operands[:more], ir.Value(name=word)
+                    self.collected.append(_Collected(whole, begins, item, made))
 
     def _image(self, column: tuple[Expr, ...]) -> Expr | None:
         values = [x.value for x in column if isinstance(x, Ref)]

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import onnx_ir as ir
 import pytest
 
-from fairhand.analysis.spelling.expr import Expr, Leaf, Name, Ref, render, spell
+from fairhand.analysis.spelling.expr import Expr, Leaf, List, Name, Ref, render, spell
 from fairhand.codegen.forward.loops.roll import Roller
 from fairhand.codegen.forward.loops.rounds import Lists
 from fairhand.codegen.ir.module_call import ModuleCall, ModuleRef
@@ -222,3 +222,24 @@ def test_a_row_of_two_lines_begins_with_what_has_no_line_of_its_own() -> None:
     assert not [line for line in lines.rolled("x2") if line.startswith("for")]
     lines.found.insert(0, Statement((lines.value("x0"),), Name("f")(), True))
     assert LOOP[1] in lines.rolled("x2")
+
+
+@pytest.mark.parametrize("begin", ["h0", "end"])
+def test_a_recurrence_whose_first_step_is_another(begin: str) -> None:
+    """Two lists get what each step makes, unless one begins with what the last left."""
+    lines = Lines()
+    lines.plus("h0", "x", "b")
+    for k in range(1, 6):
+        lines.plus(f"s{k}", f"h{k - 1}", "x")
+        lines.plus(f"h{k}", f"s{k}", f"h{k - 1}")
+        lines.plus(f"g{k}", f"h{k}", f"s{k}")
+    lines.plus("end", "h5", "b")
+    for target, first, word in (("hs", begin, "h"), ("gs", "x", "g")):
+        names = [first, *(f"{word}{k}" for k in range(1, 6))]
+        items = List(*(Ref(lines.value(name)) for name in names))
+        lines.add(target, Name("torch.stack")(items))
+    found = lines.rolled("hs", "gs")
+    assert ("for _ in range(5):" in found) == (begin == "h0")
+    if begin == "h0":
+        assert "outputs = [h0]" in found and "outputs = [x]" in found
+        assert "    s1 = h0 + x" in found

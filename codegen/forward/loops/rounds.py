@@ -270,7 +270,8 @@ class Rounds:
             more = len(whole.operands) - self.count
             if isinstance(whole, List) and more in (0, 1):
                 item = generalised(whole.operands[more:], self._image)
-                word = words.get(reads(item)[0], "") if item is not None else ""
+                read = reads(item) if item is not None else []
+                word = words.get(read[0], "") if read else ""
                 if item is not None and word:
                     begins, made = whole.operands[:more], ir.Value(name=word)
                     self.collected.append(_Collected(whole, begins, item, made))

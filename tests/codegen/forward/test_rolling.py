@@ -92,6 +92,13 @@ def test_a_row_hands_on_what_each_round_makes() -> None:
     assert lines.rolled("x3") == [*LOOP, "(x0,)"]
 
 
+def test_a_list_of_as_many_numbers_is_none_that_a_row_fills() -> None:
+    lines = Lines()
+    rounds(lines, 3)
+    lines.add("sizes", Name("torch.tensor")(List(*[spell(2)] * 3)))
+    assert lines.rolled("x3", "sizes")[:5] == LOOP
+
+
 def test_a_module_that_is_called_again_and_again() -> None:
     lines = Lines()
     rounds(lines, 3, attr="block")

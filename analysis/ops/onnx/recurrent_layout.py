@@ -143,13 +143,19 @@ def _flattening(n: NodeView, directions: int, hidden: int) -> list[ir.Node]:
 
 
 def _turning(n: NodeView, directions: int, hidden: int) -> list[ir.Node]:
-    """A Reshape of Y to [batch, time, directions * hidden], which of one sequence has
-    the elements in the same order."""
+    """A Transpose and a Reshape of Y to [batch, time, directions * hidden]; of one
+    sequence a Reshape alone, as the elements have that order already."""
     user, given = n.only_user(0), n.shapes.dims(n.value(0))
-    if user is None or given is None or not same(given[1], 1) or same(given[0], 1):
+    if user is None or given is None:
+        return []
+    nodes: list[ir.Node] = []
+    if user.op_type == "Transpose" and _permutation(user) == [2, 0, 1, 3]:
+        nodes, user = [user], n.only_reader(user.outputs[0])
+    elif not same(given[1], 1) or same(given[0], 1):
         return []
     wanted = (given[1], given[0], directions * hidden)
-    return [user] if user.op_type == "Reshape" and _has(n, user, wanted) else []
+    fits = user is not None and user.op_type == "Reshape" and _has(n, user, wanted)
+    return [*nodes, user] if user is not None and fits else []
 
 
 def _has(n: NodeView, node: ir.Node, wanted: Sequence[Dim]) -> bool:

@@ -13,7 +13,8 @@ Emit = Callable[..., Emitted]
 def network(batch: int, time: int, layers: int, both: bool, turns: str) -> Graph:
     """LSTMs over [batch, time, 4], whose Y a Reshape brings to [time, batch, ...].
 
-    `turns` says how the last one's becomes [batch, time, ...].
+    `turns` says how the last one's becomes [batch, time, ...]; "directions" are put
+    side by side first.
     """
     g, wide, count = Graph(series=[batch, time, 4]), 4, 2 if both else 1
     x = g("Transpose", "series", perm=[1, 0, 2])
@@ -26,8 +27,10 @@ def network(batch: int, time: int, layers: int, both: bool, turns: str) -> Graph
         flat = [time, batch, wide]
         if i == layers - 1 and turns == "reshape":
             flat = [batch, time, wide]
+        if turns == "directions":
+            x = g("Transpose", x, perm=[0, 2, 1, 3])
         x = g("Reshape", x, g.ints(*flat))
-    if turns == "transpose":
+    if turns in ("transpose", "directions"):
         x = g("Transpose", x, perm=[1, 0, 2])
     g.last = g("Relu", x)
     return g
@@ -63,6 +66,16 @@ def test_reshapes_of_several_sequences(
     g = network(batch, 5, 1, both, turns)
     found = emitted(g.model(y=g.last))
     assert ("batch_first=True" in found.text) == first
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+def test_directions_of_several_sequences(layers: int, emitted: Emit) -> None:
+    """By then one Transpose puts them side by side and the batch first."""
+    g = network(2, 5, layers, True, "directions")
+    found = emitted(g.model(y=g.last))
+    options = f", num_layers={layers}" * (layers > 1) + ", batch_first=True"
+    assert f"nn.LSTM(4, 6{options}, bidirectional=True)" in found.text
+    assert found.body() == ["return F.relu(self.rnn(series)[0])"]
 
 
 def test_one_step_of_one_sequence(emitted: Emit) -> None:

@@ -12,6 +12,7 @@ import onnx_ir as ir
 import sympy
 
 from .dims import Dim, Dims, at_least, is_bulky
+from .element_types import is_whole
 from .weight_access import is_weight
 
 # None stands for one size, or one element, that the rule can't tell.
@@ -194,10 +195,11 @@ class NodeFacts:
     def content(self, index: int) -> Content | None:
         """Elements of a small input, None where unknown; None if none can be told.
 
-        Of a weight that is made from weights nothing is told: it will be folded.
+        Of weights that another is made from only whole numbers are told, as those that
+        a table is resized to: it will be folded, or stays a parameter.
         """
         value = self.input(index)
-        if value is None or self._makes_weight():
+        if value is None or (not is_whole(value) and self._makes_weight()):
             return None
         return self.shapes.elements(value)
 

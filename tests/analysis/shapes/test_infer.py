@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
@@ -12,6 +15,7 @@ from fairhand.analysis.errors import FairhandError
 from fairhand.analysis.graph.dims import plain, same, spell, symbol
 from fairhand.analysis.shapes.infer import infer
 from fairhand.analysis.shapes.onnx_types import type_by_schema
+from fairhand.codegen.load.read_model import load
 from fairhand.rewrites.normalise import normalise
 
 X = "float[b, s, 768] x"
@@ -100,6 +104,19 @@ def test_large_weights_are_never_read() -> None:
     model.graph.register_initializer(weight)
     shapes = infer(model)
     assert spell(shapes.dims(model.graph.outputs[0])) == "[b, 90000]"
+
+
+def test_a_table_that_is_resized_to_stored_sizes(tmp_path: Path) -> None:
+    """It stays as it is at -O0, where tables are parameters."""
+    model = build("float[b, 3, 8, 8] x", "r = Resize(table, , , sizes); y = Add(x, r)")
+    stored = {"table": np.ones((1, 3, 5, 5), np.float32), "sizes": [1, 3, 8, 8]}
+    for name, value in stored.items():
+        tensor = onnx.numpy_helper.from_array(np.array(value), name)
+        model.graph.initializer.append(tensor)
+    onnx.save(model, tmp_path / "table.onnx")
+    loaded = load(tmp_path / "table.onnx").model
+    (resized,) = (n.outputs[0] for n in loaded.graph if n.op_type == "Resize")
+    assert infer(loaded).dims(resized) == (1, 3, 8, 8)
 
 
 def test_contents_have_at_most_64_elements() -> None:

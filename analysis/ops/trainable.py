@@ -40,7 +40,7 @@ _SAME = frozenset(
     "Cast Expand Flatten Identity Reshape Slice Split Squeeze Tile Transpose Unsqueeze "
     "Abs Ceil Clip Erf Exp Floor Log Neg Reciprocal Relu Sigmoid Softmax Softplus Sqrt "
     "Tanh LpNormalization ReduceL1 ReduceL2 ReduceSum ReduceSumSquare ReduceMean "
-    "Concat GatherElements GatherND Pad CastLike".split()
+    "Concat GatherElements GatherND Pad CastLike Resize".split()
 )
 _SUMS = frozenset({"Add", "Mul", "Sub", "Div", "Pow", "Max", "Min", "MatMul", "Einsum"})
 _FORMS = frozenset({"Cast", "Reshape", "Unsqueeze"})

@@ -19,7 +19,6 @@ from ..load.validate_tensors import nodes_of, subgraphs
 
 # A dump in one file takes three times its size in memory while it is made.
 _LARGEST_INLINE = 64 << 20
-_ALIGNMENT = 64  # what vector instructions like, and a mapped file then gives them
 
 
 def save_stage(model: ir.Model, path: str | Path) -> None:
@@ -32,14 +31,14 @@ def save_stage(model: ir.Model, path: str | Path) -> None:
     path = Path(path)
     proto, tensors = skeleton(model, 1024)
     total = sum(t.nbytes for t in tensors if not _is_fill(t))
-    data = path.with_name(path.name + ".data") if total > _LARGEST_INLINE else None
-    if data:
-        data.write_bytes(b"")
+    data = path.with_name(path.name + ".data")
+    data.unlink(missing_ok=True)
     inner = [graph for node in nodes_of(proto.graph.node) for graph in subgraphs(node)]
     for graph in [proto.graph, *inner]:
-        _restore(graph, tensors, data)
+        _restore(graph, tensors)
     _lower_opset(proto)
-    path.write_bytes(proto.SerializeToString())
+    large = total > _LARGEST_INLINE
+    onnx.save_model(proto, path, save_as_external_data=large, location=data.name)
 
 
 def _lower_opset(proto: onnx.ModelProto) -> None:
@@ -70,10 +69,8 @@ def _is_fill(tensor: ir.TensorProtocol) -> bool:
     return uniform_element(tensor) is not None and kind in "fiub"
 
 
-def _restore(
-    graph: onnx.GraphProto, tensors: list[ir.TensorProtocol], data: Path | None
-) -> None:
-    """Put the weights back into a skeleton, or into the file `data` beside it."""
+def _restore(graph: onnx.GraphProto, tensors: list[ir.TensorProtocol]) -> None:
+    """Put the weights back into a skeleton."""
     kept: list[onnx.TensorProto] = []
     fills: list[onnx.NodeProto] = []
     for stub in graph.initializer:
@@ -88,11 +85,8 @@ def _restore(
             fills.append(_fill(stub.name, tensor))
             continue
         del stub.external_data[:]
-        if data is None:
-            stub.ClearField("data_location")
-            stub.raw_data = tensor.tobytes()
-        else:
-            _append(stub, tensor, data)
+        stub.ClearField("data_location")
+        stub.raw_data = tensor.tobytes()
         kept.append(stub)
     nodes = [*fills, *graph.node]
     del graph.initializer[:], graph.node[:]
@@ -106,17 +100,6 @@ def _fill(name: str, tensor: ir.TensorProtocol) -> onnx.NodeProto:
     value = onnx.numpy_helper.from_array(element.reshape(1))
     shape = f"{name}_shape"
     return onnx.helper.make_node("ConstantOfShape", [shape], [name], value=value)
-
-
-def _append(stub: onnx.TensorProto, tensor: ir.TensorProtocol, data: Path) -> None:
-    """Write a tensor at the end of `data`, and say in `stub` where it is."""
-    with data.open("ab") as file:
-        file.write(b"\0" * (-file.tell() % _ALIGNMENT))
-        offset = file.tell()
-        file.write(tensor.tobytes())
-    stub.external_data.add(key="location", value=data.name)
-    stub.external_data.add(key="offset", value=str(offset))
-    stub.external_data.add(key="length", value=str(tensor.nbytes))
 
 
 def stage_writer(debug: str | Path | None, progress: Callable[[str], None]) -> Stage:

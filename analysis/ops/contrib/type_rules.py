@@ -24,10 +24,22 @@ def _widest(n: InferenceSite, *inputs: int) -> list[Size] | None:
     return [None] * max(ranks) if len(ranks) == len(inputs) else None
 
 
+def _share(size: Size, count: int) -> Size:
+    return size // count if isinstance(size, int) else None
+
+
+def _packed(n: InferenceSite, turned: bool) -> list[Size] | None:
+    dims = n.dims(0)
+    return dims and [*dims[:-1], n.attr("N" if turned else "K")]
+
+
 # What each output is, in their order: its element type, and its sizes.
 _Tell: TypeAlias = Callable[[InferenceSite], Sequence[tuple[int, Any]]]
 _GIVES: dict[str, _Tell] = {
     "BifurcationDetector": lambda n: [(n.element(1), [None]), (n.element(1), [1])],
+    "BiasSplitGelu": lambda n: [
+        (n.element(0), (x := n.dims(0)) and [*x[:-1], _share(x[-1], 2)])
+    ],
     "CDist": lambda n: [(n.element(0), [n.size(0, 0), n.size(1, 0)])],
     "CropAndResize": lambda n: [(n.element(0), [None] * 4)],
     "DecoderMaskedMultiHeadAttention": lambda n: [
@@ -42,7 +54,12 @@ _GIVES: dict[str, _Tell] = {
             [n.size(0, n.attr("transA", 0)), n.size(1, 1 - n.attr("transB", 0))],
         )
     ],
+    "GridSample": lambda n: [
+        (n.element(0), (x := n.dims(0)) and (to := n.dims(1)) and [*x[:2], *to[1:-1]])
+    ],
     "IsAllFinite": lambda n: [(onnx.TensorProto.BOOL, [])],
+    "MatMulBnb4": lambda n: [(n.element(0), _packed(n, n.attr("transB", 1)))],
+    "MatMulNBits": lambda n: [(n.element(0), _packed(n, True))],
     "MurmurHash3": lambda n: [
         (onnx.TensorProto.UINT32 if n.attr("positive", 1) else _INT32, n.dims(0))
     ],
@@ -156,13 +173,6 @@ def _broadcast(a: list[Size], b: list[Size]) -> list[Size]:
     ]
 
 
-@type_rule("MatMulNBits", "MatMulBnb4")
-def _packed_product(n: InferenceSite) -> None:
-    dims = n.dims(0)
-    width = n.attr("N") if n.attr("transB", 1) else n.attr("K")
-    n.give(0, n.element(0), dims and [*dims[:-1], width])
-
-
 @type_rule("DynamicQuantizeMatMul", "MatMulIntegerToFloat")
 def _product_to_float(n: InferenceSite) -> None:
     a, b = n.dims(0), n.dims(1)
@@ -245,22 +255,6 @@ def _gather(n: InferenceSite) -> None:
 # ---- the rest
 
 
-@type_rule("BiasSplitGelu")
-def _half(n: InferenceSite) -> None:
-    dims = n.dims(0)
-    if dims is not None:
-        last = dims[-1]
-        half = last // 2 if isinstance(last, int) else None
-        n.give(0, n.element(0), [*dims[:-1], half])
-
-
-@type_rule("GridSample")
-def _grid_sample(n: InferenceSite) -> None:
-    x, grid = n.dims(0), n.dims(1)
-    if x is not None and grid is not None:
-        n.give(0, n.element(0), [*x[:2], *grid[1:-1]])
-
-
 # ---- with a state, and late additions
 
 
@@ -283,10 +277,6 @@ def _linear_attention(n: InferenceSite) -> None:
     width = value * max(heads, kept) if isinstance(value, int) else None
     n.give(0, n.element(0), [q[0], q[1], width])
     n.give(1, n.element(3) or n.element(0), [q[0], kept, key, value])
-
-
-def _share(size: Size, count: int) -> Size:
-    return size // count if isinstance(size, int) else None
 
 
 @type_rule("CausalConvWithState")

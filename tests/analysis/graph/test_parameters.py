@@ -114,6 +114,14 @@ def test_angles_of_both_signs_train(low: int) -> None:
     assert _trained(g, y) == ({"angles"} if low else set())
 
 
+def test_a_table_that_is_resized_trains() -> None:
+    g = Traced(x=["batch", 3, 8, 8])
+    scales = g.weight("val_3", value=np.float32([1, 1, 2, 2]))
+    table = g("Resize", g.param("pos_embed", 1, 3, 4, 4), "", scales, mode="linear")
+    y = g("Add", "x", table)
+    assert _trained(g, y) == {"pos_embed"}
+
+
 def test_a_number_between_the_newer_exporters_nodes_does_not_train() -> None:
     """`const` is no word of TorchScript's, where nodes know the calls they come of."""
     g = Traced(x=["batch", 3])

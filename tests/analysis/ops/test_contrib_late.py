@@ -129,7 +129,7 @@ CASES: dict[str, Case] = {
         },
         "a.int() @ b.int()",
     ),
-    "SampleOp": (call("SampleOp", "x"), {"x": X}, "y = x"),
+    "SampleOp": (call("SampleOp", "x"), {"x": X}, "return x"),
 }
 
 

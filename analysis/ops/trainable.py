@@ -86,7 +86,12 @@ class _Roles:
     def __init__(self, model: ir.Model) -> None:
         self._frozen, self._passed = _frozen(model), _with_gradients(model)
         weights = model.graph.initializers.values()
-        notes = (key for n in all_nodes(model.graph) for key in n.metadata_props)
+        nodes = [*all_nodes(model.graph)]
+        notes = (key for n in nodes for key in n.metadata_props)
+        # What a condition gives, by what its branches give.
+        ifs = ((n, body) for n in nodes if n.op_type == "If" for body in bodies(n))
+        pairs = (zip(b.outputs, n.outputs, strict=False) for n, b in ifs)
+        self._given = dict(chain.from_iterable(pairs))
         newer = any(map(noted, weights)) or any("pkg.torch.onnx" in k for k in notes)
         traced = model.producer_name == "pytorch" and not newer
         self._words = {v for v in weights if traced and (v.name or "").isidentifier()}
@@ -147,6 +152,8 @@ class _Roles:
     def _used(self, value: ir.Value, depth: int) -> bool | None:
         if (value, depth) not in self._said:
             said = {self._use(node, i, depth) for node, i in value.uses()}
+            if value in self._given and depth:
+                said.add(self._used(self._given[value], depth - 1))
             found = True if True in said else False if False in said else None
             self._said[value, depth] = found
         return self._said[value, depth]

@@ -197,8 +197,8 @@ def columns_of(classes: ClassTable, call: ModuleCall) -> list[Column]:
     if repeated is not None:
         return repeated.columns
     given = given_module(classes, call)
-    own = (m for m in classes.members[call] if given is None or m.what is not given)
-    return [c for m in own for c in _member_columns(classes, m)]
+    own = [m for m in classes.members[call] if m.what is not given]
+    return [column for m in own for column in _member_columns(classes, m)]
 
 
 def given_module(classes: ClassTable, call: ModuleCall) -> ModuleCall | None:

@@ -204,22 +204,21 @@ def _take_modules(
     first, other = more[0], others[0]
     if classes.hint(first) != classes.hint(other) or first is classes.root_call:
         return False
-    every = [numbers_of(call.contents()) for call in (*more, *others)]
+    calls = [*more, *others]
+    every = [numbers_of(call.contents()) for call in calls]
     wraps = not first.hint and len(first.items) <= _WRAPPED
-    rows = [
-        {m.attr: m.what for m in classes.members[c] if m.path[1:] == ()}
-        for c in (*more, *others)
-    ]
+    plain = [[m for m in classes.members[c] if m.path[1:] == ()] for c in calls]
+    rows = [{m.attr: m.what for m in members} for members in plain]
     for name in rows[0]:
         whats = [row.get(name) for row in rows]
         modules = [what for what in whats if isinstance(what, ModuleCall)]
-        given = {classes.given.get(call, name) for call in (*more, *others)}
+        given = {classes.given.get(call, name) for call in calls}
         told = len({_said(classes, module) for module in modules}) > 1 or wraps
         if len(modules) < len(whats) or given != {name} or not told:
             continue
         bodies = (body_of(classes, call, given=name) for call in (first, other))
         if len({body.form for body in bodies}) == 1 and differing(every) is not None:
-            more[:] = sorted([*more, *others], key=classes.place)
+            more[:] = sorted(calls, key=classes.place)
             classes.given.update(dict.fromkeys(more, name))
             groups.remove(others)
             return True

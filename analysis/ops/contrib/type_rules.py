@@ -99,10 +99,7 @@ _GIVES: dict[str, _Tell] = {
     **dict.fromkeys(  # complex numbers have an axis for the real and the imaginary part
         ("ExpandDims", "Rfft", "UnfoldTensor"),
         lambda n: [
-            (
-                n.element(0),
-                [None] * (1 + rank) if (rank := n.rank(0)) is not None else None,
-            )
+            (n.element(0), None if (r := _widest(n, 0)) is None else [None, *r])
         ],
     ),
     **dict.fromkeys(

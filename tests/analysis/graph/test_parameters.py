@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 from support.traced import Traced
@@ -120,6 +121,17 @@ def test_a_table_that_is_resized_trains() -> None:
     table = g("Resize", g.param("pos_embed", 1, 3, 4, 4), "", scales, mode="linear")
     y = g("Add", "x", table)
     assert _trained(g, y) == {"pos_embed"}
+
+
+def test_what_a_branch_hands_on_trains() -> None:
+    """TorchScript's check of the number of repeats, before it repeats a table."""
+    made = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 20]>
+        g (float[n, 4] x, bool few) => (float[n, 4] y) <float[4] table = {1, 2, 3, 4}> {
+            same = If(few) <then_branch = a () => (float[4] t) { t = Identity(table) },
+                            else_branch = b () => (float[4] f) { f = Neg(table) }>
+            y = Add(x, same) }""")
+    model = normalise(ir.from_proto(made))
+    assert is_parameter(model.graph.initializers["table"])
 
 
 def test_a_number_between_the_newer_exporters_nodes_does_not_train() -> None:

@@ -77,36 +77,36 @@ class Detect(nn.Module):
         gate = torch.sigmoid(self.m[0](x).unflatten(1, (3, 85)))
         positions = torch.arange(size, device=x.device).unsqueeze(-1).expand(-1, size2)
         columns = torch.arange(size2, device=x.device).unsqueeze(0).expand(size, -1)
-        joined = torch.cat([columns.unsqueeze(-1), positions.unsqueeze(-1)], dim=-1)
         first, second, third = gate.permute(0, 1, 3, 4, 2).split([2, 2, 81], dim=-1)
         first = first * 2.0 - 0.5
+        joined = (
+            first + torch.stack([columns, positions], dim=-1).to(first.dtype)
+        ) * 8.0
         second = second * 2.0
-        second = second * second * self.scale1
         joined = torch.cat(
-            [(first + joined.to(first.dtype)) * 8.0, second, third], dim=-1
-        )
+            [joined, second * second * self.scale1, third], dim=-1
+        ).flatten(1, 3)
         y = torch.sigmoid(self.m[1](y).unflatten(1, (3, 85)))
         positions = torch.arange(size3, device=x.device).unsqueeze(-1).expand(-1, size4)
         columns = torch.arange(size4, device=x.device).unsqueeze(0).expand(size3, -1)
-        joined2 = torch.cat([columns.unsqueeze(-1), positions.unsqueeze(-1)], dim=-1)
         first, second, third = y.permute(0, 1, 3, 4, 2).split([2, 2, 81], dim=-1)
         first = first * 2.0 - 0.5
+        joined2 = (
+            first + torch.stack([columns, positions], dim=-1).to(first.dtype)
+        ) * 16.0
         second = second * 2.0
-        second = second * second * self.scale2
         joined2 = torch.cat(
-            [(first + joined2.to(first.dtype)) * 16.0, second, third], dim=-1
-        )
+            [joined2, second * second * self.scale2, third], dim=-1
+        ).flatten(1, 3)
         z = torch.sigmoid(self.m[2](z).unflatten(1, (3, 85)))
         positions = torch.arange(size5, device=x.device).unsqueeze(-1).expand(-1, size6)
         x = torch.arange(size6, device=x.device).unsqueeze(0).expand(size5, -1)
-        x = torch.cat([x.unsqueeze(-1), positions.unsqueeze(-1)], dim=-1)
         first, second, third = z.permute(0, 1, 3, 4, 2).split([2, 2, 81], dim=-1)
         first = first * 2.0 - 0.5
+        x = (first + torch.stack([x, positions], dim=-1).to(first.dtype)) * 32.0
         second = second * 2.0
-        second = second * second * self.scale3
-        x = torch.cat([(first + x.to(first.dtype)) * 32.0, second, third], dim=-1)
-        x = x.flatten(1, 3)
-        return torch.cat([joined.flatten(1, 3), joined2.flatten(1, 3), x], dim=1)
+        x = torch.cat([x, second * second * self.scale3, third], dim=-1).flatten(1, 3)
+        return torch.cat([joined, joined2, x], dim=1)
 
 
 class C3(nn.Module):

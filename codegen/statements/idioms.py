@@ -242,8 +242,8 @@ def _gated(
             x, *sizes = split.reads()
             rank = shapes.rank(x) or 0
             half, other = (shapes.dims(value) or () for value in (hidden, gate))
-            same = split.outputs[0] is hidden and equal(half, other)
-            if rank and not sizes and same:
+            whole = split.outputs == (hidden, *sigmoid.reads())  # and no third
+            if rank and not sizes and whole and equal(half, other):
                 dim = shown(axis_of(split, rank), rank)
                 step.expr = Name("F.glu")(Ref(x), **({} if dim == -1 else {"dim": dim}))
                 gone |= {sigmoid: step, split: step}

@@ -160,13 +160,20 @@ def test_a_value_over_its_bounded_norm(
 
 
 @pytest.mark.parametrize(
-    ("gate", "line"),
-    [(1, "F.glu(F.relu(y), dim=1)"), (0, "torch.sigmoid(")],
+    ("gate", "parts", "line"),
+    [
+        (1, 2, "F.glu(F.relu(y), dim=1)"),
+        (0, 2, "torch.sigmoid("),
+        (1, 3, "torch.sigmoid("),  # what else reads the third
+    ],
 )
-def test_half_of_a_value_gates_the_other(gate: int, line: str, tmp_path: Path) -> None:
+def test_half_of_a_value_gates_the_other(
+    gate: int, parts: int, line: str, tmp_path: Path
+) -> None:
     g = Traced(y=["batch", 6, 5])
-    halves = g("Split", g("Relu", "y"), axis=1, num_outputs=2, outputs=2)
+    halves = g("Split", g("Relu", "y"), axis=1, num_outputs=parts, outputs=parts)
     gated = g("Mul", g("Sigmoid", halves[gate]), halves[1 - gate])
+    gated = g("Add", gated, halves[2]) if parts > 2 else gated
     assert line in text_of(g, tmp_path, out=gated)
     assert read_report(tmp_path / "net")["emission"]["validated"]
 

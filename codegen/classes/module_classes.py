@@ -10,7 +10,14 @@ from typing import Any
 from ...analysis.ops.module_form import ModuleForm
 from ...analysis.spelling.expr import TORCH_DTYPES, render, spell
 from ..ir.assignment import Assignment, Readers, readers_of
-from ..ir.identifiers import attribute, class_name, class_of_path, shared_name, unused
+from ..ir.identifiers import (
+    attribute,
+    class_name,
+    class_of_path,
+    identifier,
+    shared_name,
+    unused,
+)
 from ..ir.module_call import ModuleCall
 from ..ir.naming import CLASSES, first_name
 from ..modules.members import Attribute, ConstructorValue, assign_members, constructed
@@ -263,6 +270,11 @@ class ClassTable:
         own, first = call.shares or call, twin.shares or twin
         return first if self.of.get(own, made := self.of[first]) is made else own
 
+    def part(self, cls: ModuleClass) -> str:
+        """What a class's constructor calls the module that it is given; "" of most."""
+        name = self.given.get(cls.call)
+        return unused(identifier(name), {*self.taken, *cls.parameters}) if name else ""
+
     def made_for(self, cls: ModuleClass, call: ModuleCall) -> list[ModuleClass]:
         """The classes of the module that a class's body calls there: of one that it is
         given, as many as there are."""
@@ -278,7 +290,7 @@ class ClassTable:
         """Source of the value of a class's member, and the first column after it."""
         what, form = member.what, constructed(member.what)
         if what is given_module(self, cls.call):
-            return member.attr, column
+            return self.part(cls), column
         if isinstance(what, Assignment | ModuleCall):
             start = column + what.optional
             if isinstance(form, ModuleCall):

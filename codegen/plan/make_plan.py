@@ -258,7 +258,7 @@ def _helper_names(root: ModuleCall) -> frozenset[str]:
 def _parameters(cls: ModuleClass, classes: ClassTable) -> tuple[ArgumentPlan, ...]:
     """Constructor arguments, typed by the values the instances give."""
     rows = [classes.arguments[call] for call, made in classes.of.items() if made is cls]
-    part = classes.given.get(cls.call)
+    part = classes.part(cls)
     found = [ArgumentPlan(part, "nn.Module", "")] if part else []
     for label, values in zip(cls.parameters, zip(*rows, strict=True), strict=True):
         value = next(x for x in values if x is not None and x is not ANY)

@@ -14,7 +14,9 @@ Emit = Callable[[onnx.ModelProto], Emitted]
 Part = Callable[[Traced, str], str]
 
 
-def stacked(*parts: tuple[str, Part], ends: str = "Tanh") -> onnx.ModelProto:
+def stacked(
+    *parts: tuple[str, Part], ends: str = "Tanh", name: str = "block"
+) -> onnx.ModelProto:
     """A list of layers, each with a norm and a part that has a class of its own; the
     norm of the last one ends otherwise."""
     g, x = Traced(x=["batch", 8]), "x"
@@ -22,7 +24,7 @@ def stacked(*parts: tuple[str, Part], ends: str = "Tanh") -> onnx.ModelProto:
         with g.module(f"layers.{i}", "Layer"):
             last = i + 1 == len(parts)
             h = g(ends if last else "Tanh", g.fc(x, "norm", 8, 8))
-            with g.module("block", kind):
+            with g.module(name, kind):
                 h = part(g, h)
             x = str(g("Add", x, h))
     return g.model(y=x)
@@ -45,11 +47,17 @@ def test_a_class_is_called_after_the_part_that_is_another(emitted: Emit) -> None
     assert "class Layer(" in text and "class GateLayer(" in text
 
 
-def test_a_class_is_given_the_part_that_is_another(emitted: Emit) -> None:
+@pytest.mark.parametrize(
+    ("name", "told"), [("block", "block"), ("self", "self_"), ("nn", "nn_")]
+)
+def test_a_class_is_given_the_part_that_is_another(
+    name: str, told: str, emitted: Emit
+) -> None:
     """As it is in the original, which couldn't know their classes."""
-    found = emitted(stacked(*[("Mlp", plain), ("Gate", gated)] * 2))
+    found = emitted(stacked(*[("Mlp", plain), ("Gate", gated)] * 2, name=name))
     assert found.classes == ["Mlp", "Gate", "Layer", "Net"]
-    assert "def __init__(self, block: nn.Module):" in found.source("Layer")
+    assert f"def __init__(self, {told}: nn.Module):" in found.source("Layer")
+    assert f"self.{name} = {told}" in found.source("Layer")
     assert found.source("Net").count("Layer(Mlp())") == 2
     assert found.source("Net").count("Layer(Gate())") == 2
 

@@ -130,10 +130,11 @@ _PERSISTENT = "pkg.torch.export.graph_signature.InputSpec.persistent"
 
 def is_parameter(value: ir.Value) -> bool:
     """A float constant that trains: no buffer that the exporter noted; by its uses,
-    else by a name like norm.weight."""
+    else by that note, or a name like norm.weight."""
     if noted(value) == "BUFFER":
         return False
     if value.const_value is None or value.meta.get(TRAINS) is not None:
         return value.const_value is not None and bool(value.meta[TRAINS])
     name = value.name or ""
-    return is_float(value) and "." in name and not _is_made_up(name)
+    named = "." in name and not _is_made_up(name)
+    return is_float(value) and (named or bool(noted(value)))

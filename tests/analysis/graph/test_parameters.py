@@ -18,6 +18,7 @@ from fairhand.analysis.graph.parameters import (
     is_parameter,
     is_saved,
     mark_counted,
+    note_kind,
 )
 from fairhand.rewrites.normalise import normalise
 from fairhand.rewrites.simplify import simplify
@@ -30,6 +31,16 @@ def test_a_buffer_of_the_exporter_is_no_parameter() -> None:
     value.metadata_props["pkg.torch.export.graph_signature.InputSpec.kind"] = "BUFFER"
     assert not is_parameter(value)
     value.meta[TRAINS] = True  # by its uses, as a scale would be
+    assert not is_parameter(value)
+
+
+def test_what_the_exporter_notes_trains_unless_its_uses_say_otherwise() -> None:
+    value = ir.Value(name="start", const_value=ir.tensor(np.ones(3, np.float32)))
+    value.dtype = ir.DataType.FLOAT
+    assert not is_parameter(value)
+    note_kind(value, "PARAMETER")
+    assert is_parameter(value)
+    value.meta[TRAINS] = False
     assert not is_parameter(value)
 
 

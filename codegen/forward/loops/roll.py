@@ -107,11 +107,12 @@ class Roller:
 
         One that begins with zeros may be shorter than the others, and stands alone.
         """
-        makers = _makers(statements)
+        makers = {t: s for s in statements if not s.kind for t in s.targets if t}
         for join, whole in _joined(statements, MIN_STEPS):
             for items in (whole, whole[1:])[: 1 + (len(whole) > MIN_STEPS)]:
                 first, second = (_ancestors(makers, item) for item in items[:2])
-                rounds = self._aligned(makers, items, second - first)
+                new = {t for t in second if first.isdisjoint(makers[t].targets)}
+                rounds = self._aligned(makers, items, new)
                 if rounds is not None and not rounds.levels:
                     yield self._collecting(rounds, join, statements, "outputs")
 
@@ -143,7 +144,7 @@ class Roller:
         if not images[0] or not all(images):
             return None
         back = {image: value for value, image in images[0].items()}
-        order = [back[t] for t in makers if t in back]
+        order = {makers[t]: back[t] for t in makers if t in back}.values()
         try:
             return Rounds(
                 [[makers[image[t]] for t in order] for image in images], self.lists
@@ -164,7 +165,8 @@ class Roller:
                 continue
             if x in found or y not in makers:
                 return {}
-            if not alike(makers[x], makers[y], self.lists):
+            places = (makers[v].targets.index(v) for v in (x, y))
+            if len({*places}) > 1 or not alike(makers[x], makers[y], self.lists):
                 return {}
             found[x] = y
             pairs = (reads(makers[v].expr) for v in (x, y))
@@ -353,7 +355,7 @@ def _makers(statements: Sequence[Statement]) -> dict[ir.Value, Statement]:
 
 
 def _ancestors(makers: Makers, value: ir.Value) -> set[ir.Value]:
-    """A value, and what it is made of, as far as one statement makes one value."""
+    """A value, and what it is made of, as far as the makers are known."""
     found: set[ir.Value] = set()
     todo = [value]
     while todo:

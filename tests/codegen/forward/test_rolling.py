@@ -231,6 +231,20 @@ def test_a_row_of_two_lines_begins_with_what_has_no_line_of_its_own() -> None:
     assert LOOP[1] in lines.rolled("x2")
 
 
+def test_a_step_of_a_recurrence_may_divide_values() -> None:
+    """As the cell of a GRU does."""
+    lines = Lines()
+    for k in range(6):
+        parts = lines.value(f"a{k}"), lines.value(f"b{k}"), None
+        halves = Name("chunk")(Ref(lines.value(f"h{k}")))
+        lines.found.append(Statement(parts, halves, False))
+        lines.plus(f"h{k + 1}", f"b{k}", f"a{k}")
+    items = List(*(Ref(lines.value(f"h{k}")) for k in range(1, 7)))
+    lines.add("hs", Name("torch.stack")(items))
+    found = lines.rolled("hs")
+    assert "for _ in range(6):" in found and "    a0, b0, _ = chunk(h0)" in found
+
+
 @pytest.mark.parametrize("begin", ["h0", "end"])
 def test_a_recurrence_whose_first_step_is_another(begin: str) -> None:
     """Two lists get what each step makes, unless one begins with what the last left."""

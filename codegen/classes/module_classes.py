@@ -280,8 +280,7 @@ class ClassTable:
         given, as many as there are."""
         if call is not given_module(self, cls.call):
             return [self.of[call]]
-        alike = (other for other, made in self.of.items() if made is cls)
-        given = (given_module(self, other) for other in alike)
+        given = (given_module(self, x) for x, made in self.of.items() if made is cls)
         return [*dict.fromkeys(self.of[inner] for inner in given if inner)]
 
     def constructor(
@@ -387,6 +386,4 @@ def _said_by_file(call: ModuleCall) -> str:
 
 def _class_hint(call: ModuleCall) -> str:
     """The class that the file names, else the last word of the path."""
-    if named := _said_by_file(call):
-        return named
-    return class_of_path(call.path)
+    return _said_by_file(call) or class_of_path(call.path)

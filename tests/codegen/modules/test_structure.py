@@ -863,7 +863,7 @@ def test_three_layers_that_became_one_are_qkv(tmp_path: Path) -> None:
 def flattened(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "find_scopes", lambda steps: None)
     monkeypatch.setattr(group_by_scope, "_group", lambda steps, depth: list(steps))
-    monkeypatch.setattr(module_tree, "enter_nested", lambda root, results: None)
+    monkeypatch.setattr(module_tree, "enter_nested", lambda *_: None)
 
 
 FOLDED = ["resnet", "inception", "densenet", "unet", "encoder_stripped", "experts"]

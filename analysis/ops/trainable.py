@@ -256,15 +256,13 @@ def _comes_of_inputs(value: ir.Value) -> bool:
 def _is_turned(value: ir.Value) -> bool:
     """Whether a constant is angles: those of positions have one sign, unlike learned
     ones. (Frequencies are multiplied by positions first.)"""
-    uses, turned = [*value.uses()], False
+    uses = [*value.uses()]
     for node, _ in uses:
-        turned = node.op_type in ("Cos", "Sin")
-        if turned:
-            continue
-        if node.op_type not in (*_FORMS, "Concat") or len(uses) > _DEPTH:
+        if node.op_type in (*_FORMS, "Concat") and len(uses) <= _DEPTH:
+            uses += node.outputs[0].uses()
+        elif node.op_type not in ("Cos", "Sin"):
             return False
-        uses += node.outputs[0].uses()
-    return turned
+    return bool(uses)
 
 
 def _is_fed(value: ir.Value) -> bool:

@@ -192,8 +192,6 @@ def _take_results(
 
 # ---- modules of other classes
 
-_WRAPPED = 2  # what a wrapper does: a norm before a module, a sum after it
-
 
 def _take_modules(
     classes: ClassTable, groups: list[Calls], more: Calls, others: Calls
@@ -206,7 +204,7 @@ def _take_modules(
         return False
     calls = [*more, *others]
     every = [numbers_of(call.contents()) for call in calls]
-    wraps = not first.hint and len(first.items) <= _WRAPPED
+    wraps = not first.hint and len(first.items) <= 2  # a norm in front, a sum behind
     plain = [[m for m in classes.members[c] if m.path[1:] == ()] for c in calls]
     rows = [{m.attr: m.what for m in members} for members in plain]
     for name in rows[0]:

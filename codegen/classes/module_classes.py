@@ -99,7 +99,7 @@ class ClassTable:
 
     def hint(self, call: ModuleCall) -> str:
         """What the class of a call is called in the file, or after its path."""
-        return _class_hint(call)
+        return _said_by_file(call) or class_of_path(call.path)
 
     def place(self, call: ModuleCall) -> int:
         """Where a call stands in the order of execution."""
@@ -178,7 +178,7 @@ class ClassTable:
         members = self.members[first]
         cls = ModuleClass(network, first, members, chain)
         if not chain and not network:
-            self._name(cls, _class_wish(calls), calls)
+            self._name(cls, _class_wish(calls, {*map(self.hint, calls)}), calls)
         varying = self.varying(calls)
         labels: dict[str, str] = {}
         sizes = [plain_size(parameter.wish) for parameter in varying]
@@ -364,9 +364,8 @@ def _layer_text(
     return f"{form.layer}({', '.join(texts)})", column
 
 
-def _class_wish(calls: Sequence[ModuleCall]) -> str:
+def _class_wish(calls: Sequence[ModuleCall], hints: set[str]) -> str:
     """What a class of these calls would best be called."""
-    hints = {_class_hint(call) for call in calls}
     hint, *others = sorted(hints)
     convolves = any("Conv" in s.form.layer for s in calls[0].steps() if s.form)
     own = _said_by_file(calls[0])
@@ -382,8 +381,3 @@ def _class_wish(calls: Sequence[ModuleCall]) -> str:
 def _said_by_file(call: ModuleCall) -> str:
     said = call.hint not in ("", "Sequential", "ModuleList")
     return class_name(call.hint) if said else ""
-
-
-def _class_hint(call: ModuleCall) -> str:
-    """The class that the file names, else the last word of the path."""
-    return _said_by_file(call) or class_of_path(call.path)

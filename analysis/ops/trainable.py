@@ -112,7 +112,7 @@ class _Roles:
         if self._passed and value not in self._passed and not is_layer_s:
             return False  # no result has a gradient by it
         if _is_turned(value):
-            return float(glance(tensor).min()) < 0 < float(glance(tensor).max())
+            return bool((glance(tensor) < 0).any() and (glance(tensor) > 0).any())
         found = self._used(value, _DEPTH)
         computed = (
             is_mask(tensor)

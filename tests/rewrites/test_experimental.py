@@ -19,12 +19,12 @@ HALF = X.astype(np.float16)
 BOUNDS = {"s": np.array([0, 1], np.int32), "e": np.array([2, 3], np.int32)}
 Case = tuple[dict[str, Any], dict[str, np.ndarray], str]
 CASES: dict[str, Case] = {
-    "Affine": ({}, {"x": X}, "y = x"),
+    "Affine": ({}, {"x": X}, "return x"),
     "Affine-alpha": ({"alpha": 2.0}, {"x": X}, "x * 2"),
     "Affine-both": ({"alpha": 2.0, "beta": 0.3}, {"x": X}, "x * 2.0 + 0.3"),
     "Scale": ({"scale": 1.7}, {"x": X}, "x * 1.7"),
     "Scale-half": ({"scale": 1.7}, {"x": HALF}, "x * 1.7"),
-    "Scale-idle": ({}, {"x": X}, "y = x"),
+    "Scale-idle": ({}, {"x": X}, "return x"),
     "ScaledTanh": ({"alpha": 2.0, "beta": 0.5}, {"x": X}, "torch.tanh(x * 0.5) * 2.0"),
     "ParametricSoftplus": ({"alpha": 2.0, "beta": 0.5}, {"x": X}, "softplus(x * 0.5)"),
     "ImageScaler": ({"scale": 0.5, "bias": [1.0, 2.0, 3.5]}, {"x": X}, "x * 0.5 + "),
@@ -50,7 +50,7 @@ CASES: dict[str, Case] = {
     "MeanVarianceNormalization-mean": (
         {"normalize_variance": 0},
         {"x": normal(2, 3, 4)},
-        "y = x - mean",
+        "return x - mean",
     ),
     "ThresholdedRelu": ({"alpha": 0.5}, {"x": X}, "torch.where(x > 0.5, x, 0)"),
     "DynamicSlice-axes": (

@@ -487,7 +487,7 @@ def test_an_edit_that_is_wrong_for_one_row_or_none_is_refused(
     path = folder / "model.py"
     text = path.read_text("utf-8")
     result = text.split("        return ")[1].split("\n")[0]
-    other = edit.replace("{result}", result)
+    other = edit.replace("{result}", f"({result})")
     changed = text.replace(f"return {result}", f"return {other}  # edited", 1)
     path.write_text(changed, "utf-8")
     if not FEW_ROWS[edit].startswith("where"):

@@ -42,6 +42,7 @@ class Flow:
         self.uses = Counter(value for step in steps for value in step.reads())
         self.uses.update(results)
         self.makers = {out: step for step in steps for out in step.outputs}
+        self.readers = {value: step for step in steps for value in step.reads()}
 
     def maker(self, value: ir.Value, *ops: str) -> Assignment | None:
         """The step that makes a value, if it does one of these; of any, without."""
@@ -51,6 +52,10 @@ class Flow:
     def only(self, value: ir.Value | None, *ops: str) -> Assignment | None:
         """The same, if the value is read once."""
         return self.maker(value, *ops) if value and self.uses[value] == 1 else None
+
+    def reader(self, value: ir.Value | None) -> Assignment | None:
+        """The step that reads a value, if that is read once."""
+        return self.readers.get(value) if value and self.uses[value] == 1 else None
 
     def before(self, step: Assignment | None, *ops: str) -> Assignment | None:
         """The same of the first operand of a step."""
@@ -92,104 +97,109 @@ def without(
     return [step for step in steps if step not in gone]
 
 
-# ---- F.normalize(x, dim=1)
+# Whose work the step that is asked about does now, which is written anew; of none where
+# it is no such idiom.
+Gone = Sequence[Assignment]
+Idiom = Callable[[Assignment, Flow, ShapeFacts], Gone]
 
 
-def normalized(
-    steps: list[Assignment], shapes: ShapeFacts, results: set[ir.Value]
+def spelled(
+    idiom: Idiom,
+    steps: list[Assignment],
+    shapes: ShapeFacts,
+    results: Collection[ir.Value],
 ) -> list[Assignment]:
-    """A value over its norm along one axis, which is given a least value."""
+    """The steps with an idiom in the place of what it stands for."""
     flow = Flow(steps, results)
     gone: dict[Assignment, Assignment] = {}
     for step in steps:
-        pair = step.expr.operands if is_binary(step, "/") else ()
-        x, norm = [p.value if isinstance(p, Ref) else None for p in pair] or [None] * 2
-        wide = y if (y := flow.only(norm)) and callee(y.expr) == ".expand" else None
-        clip = flow.before(wide) or flow.only(norm)  # a Clip, or a Max by a number
-        first = flow.before(clip, "ReduceL2")
-        if not (x and clip and clip.node and callee(clip.expr) == ".clamp"):
-            continue
-        made = first or flow.only(clip.node.inputs[-1], "ReduceL2")
-        if not (made and made.node):
-            continue
-        bounds, over = NodeView(clip.node, shapes), NodeView(made.node, shapes)
-        least = bounds.const(1 if first else 0)
-        dims, axes = shapes.dims(x), over.const(1)
-        same = over.value(0) is x and not (wide and norm and shapes.dims(norm) != dims)
-        sizes = [shapes.dims(s.node.outputs[0]) for s in (clip, made) if s.node]
-        same = same and sizes[0] == sizes[1] and over.attr("keepdims", 1)
-        if not same or bounds.has(2) or least is None or least.size != 1:
-            continue
-        if dims and axes is not None and axes.size == 1:
-            dim = shown(int(axes.item()) % len(dims), len(dims))
-            eps = shortest(least.reshape(-1)[0])
-            options = {} if eps == 1e-12 else {"eps": eps}
-            step.expr = Name("F.normalize")(Ref(x), dim=dim, **options)
-            gone |= {other: step for other in (wide, clip, made) if other is not None}
+        gone |= dict.fromkeys(idiom(step, flow, shapes), step)
     return without(steps, gone)
+
+
+# ---- F.normalize(x, dim=1)
+
+
+def normalized(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
+    """A value over its norm along one axis, which is given a least value."""
+    pair = step.expr.operands if is_binary(step, "/") else ()
+    x, norm = [p.value if isinstance(p, Ref) else None for p in pair] or [None] * 2
+    wide = y if (y := flow.only(norm)) and callee(y.expr) == ".expand" else None
+    clip = flow.before(wide) or flow.only(norm)  # a Clip, or a Max by a number
+    first = flow.before(clip, "ReduceL2")
+    if not (x and clip and clip.node and callee(clip.expr) == ".clamp"):
+        return ()
+    made = first or flow.only(clip.node.inputs[-1], "ReduceL2")
+    if not (made and made.node):
+        return ()
+    bounds, over = NodeView(clip.node, shapes), NodeView(made.node, shapes)
+    least = bounds.const(1 if first else 0)
+    dims, axes = shapes.dims(x), over.const(1)
+    same = over.value(0) is x and not (wide and norm and shapes.dims(norm) != dims)
+    sizes = [shapes.dims(s.node.outputs[0]) for s in (clip, made) if s.node]
+    same = same and sizes[0] == sizes[1] and over.attr("keepdims", 1)
+    if not same or bounds.has(2) or least is None or least.size != 1:
+        return ()
+    if dims and axes is not None and axes.size == 1:
+        dim = shown(int(axes.item()) % len(dims), len(dims))
+        eps = shortest(least.reshape(-1)[0])
+        options = {} if eps == 1e-12 else {"eps": eps}
+        step.expr = Name("F.normalize")(Ref(x), dim=dim, **options)
+        return [x for x in (wide, clip, made) if x is not None]
+    return ()
 
 
 # ---- x.repeat_interleave(4, dim=1)
 
 
-def repeated(
-    steps: list[Assignment], shapes: ShapeFacts, results: set[ir.Value]
-) -> list[Assignment]:
+def repeated(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
     """Each place of an axis several times, as keys for groups of queries."""
-    flow = Flow(steps, results)
-    gone: dict[Assignment, Assignment] = {}
-    for step in steps:
-        wide = flow.before(step) if does(step, "Reshape") else None
-        apart = flow.before(wide, "Unsqueeze")
-        if wide is None or apart is None or callee(wide.expr) != ".expand":
-            continue
-        x = apart.reads()[0]
-        before, between, after, last = (
-            shapes.dims(v) or ()
-            for v in (x, apart.outputs[0], wide.outputs[0], step.outputs[0])
-            if v is not None
-        )
-        for axis, size in enumerate(before):
-            front, behind = before[: axis + 1], before[axis + 1 :]
-            times = size_of(after, axis + 1) if len(after) == len(before) + 1 else 0
-            if (
-                times > 1
-                and equal(between, (*front, 1, *behind))
-                and equal(after, (*front, times, *behind))
-                and equal(last, (*before[:axis], size * times, *behind))
-            ):
-                dim = shown(axis, len(before))
-                step.expr = Ref(x).repeat_interleave(times, dim=dim)
-                gone |= dict.fromkeys((apart, wide), step)
-    return without(steps, gone)
+    wide = flow.before(step) if does(step, "Reshape") else None
+    apart = flow.before(wide, "Unsqueeze")
+    if wide is None or apart is None or callee(wide.expr) != ".expand":
+        return ()
+    x = apart.reads()[0]
+    before, between, after, last = (
+        shapes.dims(v) or ()
+        for v in (x, apart.outputs[0], wide.outputs[0], step.outputs[0])
+        if v is not None
+    )
+    for axis, size in enumerate(before):
+        front, behind = before[: axis + 1], before[axis + 1 :]
+        times = size_of(after, axis + 1) if len(after) == len(before) + 1 else 0
+        if (
+            times > 1
+            and equal(between, (*front, 1, *behind))
+            and equal(after, (*front, times, *behind))
+            and equal(last, (*before[:axis], size * times, *behind))
+        ):
+            dim = shown(axis, len(before))
+            step.expr = Ref(x).repeat_interleave(times, dim=dim)
+            return apart, wide
+    return ()
 
 
 # ---- torch.stack([x, y], dim=1)
 
 
-def stacked(
-    steps: list[Assignment], shapes: ShapeFacts, results: set[ir.Value]
-) -> list[Assignment]:
+def stacked(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
     """Values that are joined along an axis that each was given for that."""
-    flow = Flow(steps, results)
-    gone: dict[Assignment, Assignment] = {}
-    for step in steps:
-        parts = [x.value for x in joined(step.expr) if isinstance(x, Ref)]
-        wide = [shapes.dims(x) or () for x in parts]
-        if not (does(step, "Concat") and parts and all(wide)):
-            continue
-        axis = axis_of(step, len(wide[0]))
-        apart = [y for x in parts if (y := flow.only(x, "Unsqueeze"))]
-        plain = [y.expr.operands[0] for y in apart if callee(y.expr) == ".unsqueeze"]
-        found = [x for y in plain if isinstance(x := y.operands[0], Ref)]
-        narrow = [d[:axis] + d[axis + 1 :] for d in wide if size_of(d, axis) == 1]
-        dims = [shapes.dims(x.value) or () for x in found]
-        same = len(found) == len(narrow) == len(joined(step.expr))
-        if same and all(map(equal, dims, narrow)):
-            dim = dim_keyword(axis, len(wide[0]))
-            step.expr = Name("torch.stack")(List(*found), **dim)
-            gone |= dict.fromkeys(apart, step)
-    return without(steps, gone)
+    parts = [x.value for x in joined(step.expr) if isinstance(x, Ref)]
+    wide = [shapes.dims(x) or () for x in parts]
+    if not (does(step, "Concat") and parts and all(wide)):
+        return ()
+    axis = axis_of(step, len(wide[0]))
+    apart = [y for x in parts if (y := flow.only(x, "Unsqueeze"))]
+    plain = [y.expr.operands[0] for y in apart if callee(y.expr) == ".unsqueeze"]
+    found = [x for y in plain if isinstance(x := y.operands[0], Ref)]
+    narrow = [d[:axis] + d[axis + 1 :] for d in wide if size_of(d, axis) == 1]
+    dims = [shapes.dims(x.value) or () for x in found]
+    same = len(found) == len(narrow) == len(joined(step.expr))
+    if same and all(map(equal, dims, narrow)):
+        dim = dim_keyword(axis, len(wide[0]))
+        step.expr = Name("torch.stack")(List(*found), **dim)
+        return apart
+    return ()
 
 
 # ---- x + (rounded - x).detach()

@@ -8,7 +8,8 @@ in which it takes it: q, k, v.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 import onnx_ir as ir
 
@@ -21,12 +22,14 @@ from ..ir.assignment import Assignment, readers_of
 from .combine import (
     FLOATS,
     Flow,
+    Gone,
     axis_of,
     does,
     is_binary,
     normalized,
     repeated,
     size_of,
+    spelled,
     stacked,
     without,
 )
@@ -49,12 +52,13 @@ def spell_idioms(
     """
     steps = _split_at_once(steps, shapes, results)
     steps = Rotations(steps, shapes, results).run(named_alone=kernels)
-    spellings = (_unshuffled, normalized, repeated, spell_picks, stacked, _gated)
-    for spelled in () if kernels else spellings:
-        steps = spelled(steps, shapes, results)
-    steps = _unbound(steps, shapes)
-    steps = _Rolls(steps, shapes, results).run()
-    steps = _picked_by_column(steps, shapes)
+    if not kernels:
+        steps = spell_picks(steps, shapes, results)
+        for idiom in (_unshuffled, normalized, repeated, stacked, _gated):
+            steps = spelled(idiom, steps, shapes, results)
+    steps = spelled(_split_singly, _unbound(steps, shapes), shapes, results)
+    steps = spelled(partial(_rolled, {}), steps, shapes, results)
+    steps = spelled(_picked_by_column, steps, shapes, results)
     steps = _single_heads(steps, shapes, results)
     _note_masks(steps, shapes)
     _note_caches(steps)
@@ -101,23 +105,18 @@ def _split_at_once(
 # ---- F.pixel_unshuffle(x, 2)
 
 
-def _unshuffled(
-    steps: list[Assignment], shapes: ShapeFacts, results: set[ir.Value]
-) -> list[Assignment]:
+def _unshuffled(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
     """Blocks of pixels to channels, the place in the block innermost."""
-    flow = Flow(steps, results)
-    gone: dict[Assignment, Assignment] = {}
-    for step in steps:
-        moved = flow.before(step, "Transpose") if does(step, "Reshape") else None
-        blocks = flow.before(moved, "Reshape")
-        if moved is None or blocks is None or len(blocks.reads()) != 1:
-            continue
-        (x,), dims = blocks.reads(), _dims(blocks, shapes) or ()
-        block = size_of(dims, 3) if len(dims) == 6 else 0
-        if block and x.dtype in FLOATS and _unshuffles(x, dims, moved, step, shapes):
-            step.expr = Name("F.pixel_unshuffle")(Ref(x), block)
-            gone.update(dict.fromkeys((moved, blocks), step))
-    return without(steps, gone)
+    moved = flow.before(step, "Transpose") if does(step, "Reshape") else None
+    blocks = flow.before(moved, "Reshape")
+    if moved is None or blocks is None or len(blocks.reads()) != 1:
+        return ()
+    (x,), dims = blocks.reads(), _dims(blocks, shapes) or ()
+    block = size_of(dims, 3) if len(dims) == 6 else 0
+    if block and x.dtype in FLOATS and _unshuffles(x, dims, moved, step, shapes):
+        step.expr = Name("F.pixel_unshuffle")(Ref(x), block)
+        return moved, blocks
+    return ()
 
 
 def _dims(step: Assignment, shapes: ShapeFacts) -> Sequence[Dim] | None:
@@ -167,30 +166,25 @@ def _unbound(steps: list[Assignment], shapes: ShapeFacts) -> list[Assignment]:
         first.outputs = tuple(parts[i].outputs[0] for i in range(len(parts)))
         first.expr = Ref(source).unbind(shown(axis, len(dims)))
         gone.update(dict.fromkeys(others, first))
-    return _split_singly(without(steps, gone), shapes)
-
-
-def _split_singly(steps: list[Assignment], shapes: ShapeFacts) -> list[Assignment]:
-    """A split into slices of one, each of which then loses the axis."""
-    users = readers_of(steps)
-    gone: dict[Assignment, Assignment] = {}
-    for step in steps:
-        if not does(step, "Split") or len(step.outputs) > MOST_PARTS:
-            continue
-        source, *sizes = step.reads()
-        if sizes or source.dtype == ir.DataType.STRING:
-            continue
-        rank = shapes.rank(source) or 0
-        readers = [users.get(out, []) for out in step.outputs if out is not None]
-        if not rank or any(len(r) != 1 for r in readers) or None in step.outputs:
-            continue
-        axis = axis_of(step, rank)
-        squeezes = [reader for (reader,) in readers]
-        if all(_loses(s, axis, rank, shapes) for s in squeezes):
-            step.outputs = tuple(s.outputs[0] for s in squeezes)
-            step.expr = Ref(source).unbind(shown(axis, rank))
-            gone.update(dict.fromkeys(squeezes, step))
     return without(steps, gone)
+
+
+def _split_singly(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
+    """A split into slices of one, each of which then loses the axis."""
+    if not does(step, "Split") or len(step.outputs) > MOST_PARTS:
+        return ()
+    source, *sizes = step.reads()
+    rank = shapes.rank(source) or 0
+    if sizes or source.dtype == ir.DataType.STRING or not rank:
+        return ()
+    axis = axis_of(step, rank)
+    squeezes = [r for x in step.outputs if (r := flow.reader(x))]
+    loses = [s for s in squeezes if _loses(s, axis, rank, shapes)]
+    if len(loses) < len(step.outputs):
+        return ()
+    step.outputs = tuple(s.outputs[0] for s in squeezes)
+    step.expr = Ref(source).unbind(shown(axis, rank))
+    return squeezes
 
 
 def _loses(step: Assignment, axis: int, rank: int, shapes: ShapeFacts) -> bool:
@@ -225,122 +219,90 @@ def _pick(step: Assignment, shapes: ShapeFacts) -> tuple[ir.Value, int, int] | N
 # ---- F.glu(x, dim=1)
 
 
-def _gated(
-    steps: list[Assignment], shapes: ShapeFacts, results: set[ir.Value]
-) -> list[Assignment]:
+def _gated(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
     """Half of a value times the sigmoid of the other half."""
-    flow = Flow(steps, results)
-    gone: dict[Assignment, Assignment] = {}
-    for step in steps:
-        pair = step.reads() if is_binary(step, "*") else []
-        for hidden, gate in (pair, pair[::-1]) if len(pair) == 2 else ():
-            sigmoid, split = flow.only(gate), flow.only(hidden, "Split")
-            if not sigmoid or callee(sigmoid.expr) != "torch.sigmoid":
-                continue
-            if not split or flow.before(sigmoid, "Split") is not split:
-                continue
-            x, *sizes = split.reads()
-            rank = shapes.rank(x) or 0
-            half, other = (shapes.dims(value) or () for value in (hidden, gate))
-            whole = split.outputs == (hidden, *sigmoid.reads())  # and no third
-            if rank and not sizes and whole and equal(half, other):
-                dim = shown(axis_of(split, rank), rank)
-                step.expr = Name("F.glu")(Ref(x), **({} if dim == -1 else {"dim": dim}))
-                gone |= {sigmoid: step, split: step}
-    return without(steps, gone)
+    pair = step.reads() if is_binary(step, "*") else []
+    for hidden, gate in (pair, pair[::-1]) if len(pair) == 2 else ():
+        sigmoid, split = flow.only(gate), flow.only(hidden, "Split")
+        if not sigmoid or callee(sigmoid.expr) != "torch.sigmoid":
+            continue
+        if not split or flow.before(sigmoid, "Split") is not split:
+            continue
+        x, *sizes = split.reads()
+        rank = shapes.rank(x) or 0
+        half, other = (shapes.dims(value) or () for value in (hidden, gate))
+        whole = split.outputs == (hidden, *sigmoid.reads())  # and no third
+        if rank and not sizes and whole and equal(half, other):
+            dim = shown(axis_of(split, rank), rank)
+            step.expr = Name("F.glu")(Ref(x), **({} if dim == -1 else {"dim": dim}))
+            return sigmoid, split
+    return ()
 
 
 # ---- x.roll((-3, -3), dims=(1, 2))
 
 
-@dataclass
-class _Roll:
-    step: Assignment
-    source: ir.Value
-    shifts: tuple[int, ...]
-    axes: tuple[int, ...]
+# What is rolled, by how much, along which axes.
+_Roll = tuple[ir.Value, tuple[int, ...], tuple[int, ...]]
 
 
-class _Rolls:
-    """Two parts of a value joined in the other order, along one axis or several."""
-
-    def __init__(
-        self, steps: list[Assignment], shapes: ShapeFacts, results: set[ir.Value]
-    ) -> None:
-        self.steps, self.shapes = steps, shapes
-        self.flow = Flow(steps, results)
-        self.found: dict[ir.Value | None, _Roll] = {}
-        self.gone: dict[Assignment, Assignment] = {}
-
-    def run(self) -> list[Assignment]:
-        for step in self.steps:
-            roll = self.roll(step)
-            if roll is None:
-                continue
-            before = self.found.get(roll.source)
-            if before is not None and self.flow.uses[roll.source] == 1:
-                self.gone[before.step] = step
-                roll = _Roll(
-                    step,
-                    before.source,
-                    (*before.shifts, *roll.shifts),
-                    (*before.axes, *roll.axes),
-                )
-            self.found[step.outputs[0]] = roll
-            rank = self.shapes.rank(roll.source) or 0
-            dims = tuple(shown(axis, rank) for axis in roll.axes)
-            one = len(dims) == 1
-            step.expr = Ref(roll.source).roll(
-                roll.shifts[0] if one else roll.shifts, dims=dims[0] if one else dims
-            )
-        return without(self.steps, self.gone)
-
-    def roll(self, step: Assignment) -> _Roll | None:
-        """What a step that joins the two parts of a split does."""
-        parts = step.reads()
-        split = self.flow.only(parts[0], "Split") if len(parts) == 2 else None
-        if not does(step, "Concat") or split is None:
-            return None
-        own = split.outputs == (parts[1], parts[0])
-        if not own or self.flow.uses[parts[1]] > 1:
-            return None
-        (source,) = split.reads()
-        dims, front = self.shapes.dims(source), self.shapes.dims(parts[1])
-        if not dims or not front:
-            return None
-        axis, other = (axis_of(s, len(dims)) for s in (step, split))
-        begin, size = size_of(front, axis), size_of(dims, axis)
-        if axis != other or not begin or not size:
-            return None
-        self.gone[split] = step
-        shift = -begin if begin <= size - begin else size - begin
-        return _Roll(step, source, (shift,), (axis,))
+def _rolled(
+    found: dict[ir.Value | None, _Roll],
+    step: Assignment,
+    flow: Flow,
+    shapes: ShapeFacts,
+) -> Gone:
+    """Two parts of a value joined in the other order; `found` are those before, which
+    may go on along other axes."""
+    parts = step.reads()
+    split = flow.only(parts[0], "Split") if len(parts) == 2 else None
+    if not does(step, "Concat") or split is None:
+        return ()
+    if split.outputs != (parts[1], parts[0]) or flow.uses[parts[1]] > 1:
+        return ()
+    (source,) = split.reads()
+    dims, front = shapes.dims(source), shapes.dims(parts[1])
+    if not dims or not front:
+        return ()
+    axis, other = (axis_of(s, len(dims)) for s in (step, split))
+    begin, size = size_of(front, axis), size_of(dims, axis)
+    if axis != other or not begin or not size:
+        return ()
+    gone = [split]
+    before: _Roll = source, (), ()
+    if source in found and flow.uses[source] == 1:
+        gone, before = [split, flow.makers[source]], found[source]
+    shift = -begin if begin <= size - begin else size - begin
+    x, shifts, axes = before[0], (*before[1], shift), (*before[2], axis)
+    found[step.outputs[0]] = x, shifts, axes
+    along = tuple(shown(axis, len(dims)) for axis in axes)
+    one = len(along) == 1
+    step.expr = Ref(x).roll(
+        shifts[0] if one else shifts, dims=along[0] if one else along
+    )
+    return gone
 
 
 # ---- table[index]
 
 
-def _picked_by_column(steps: list[Assignment], shapes: ShapeFacts) -> list[Assignment]:
+def _picked_by_column(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
     """Rows by a column of numbers that was a list of them before."""
-    flow = Flow(steps)
-    gone: dict[Assignment, Assignment] = {}
-    for step in steps:
-        reads = step.reads() if does(step, "GatherND") else []
-        column = flow.only(reads[1], "Unsqueeze") if reads[1:] else None
-        if column is None:
-            continue
-        (table, places), (numbers,) = reads, column.reads()
-        rank = shapes.rank(numbers)
-        axes = [i for i, d in enumerate(shapes.dims(places) or ()) if d == 1]
-        flat = shapes.dims(numbers)
-        whole = flat is not None and (*flat, 1) == shapes.dims(places)
-        if not rank or axes != [rank] or not whole:
-            continue
-        assert step.node is not None
-        if not step.node.attributes.get_int("batch_dims", 0):
-            step.expr = Ref(table)[Ref(numbers)]
-            gone[column] = step
-    return without(steps, gone)
+    reads = step.reads() if does(step, "GatherND") else []
+    column = flow.only(reads[1], "Unsqueeze") if reads[1:] else None
+    if column is None:
+        return ()
+    (table, places), (numbers,) = reads, column.reads()
+    rank, flat = shapes.rank(numbers), shapes.dims(numbers)
+    axes = [i for i, d in enumerate(shapes.dims(places) or ()) if d == 1]
+    whole = flat is not None and (*flat, 1) == shapes.dims(places)
+    if not rank or axes != [rank] or not whole:
+        return ()
+    assert step.node is not None
+    if step.node.attributes.get_int("batch_dims", 0):
+        return ()
+    step.expr = Ref(table)[Ref(numbers)]
+    return (column,)
 
 
 # ---- q.unflatten(2, (1, 16)).transpose(1, 2)

@@ -113,13 +113,11 @@ class _Roles:
             return False  # no result has a gradient by it
         if _is_turned(value):
             return bool((glance(tensor) < 0).any() and (glance(tensor) > 0).any())
-        found = self._used(value, _DEPTH)
-        computed = (
+        return self._used(value, _DEPTH) and not (
             is_mask(tensor)
             or (self._places(value) and is_wave(tensor))
             or (_is_fed(value) and is_grid(tensor))
         )
-        return found and not computed
 
     def _is_setting(self, value: ir.Value) -> bool:
         """Whether a number is an argument of a program rather than what it learns.

@@ -7,6 +7,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from ...analysis.graph.constants import is_constant
 from ...analysis.graph.dims import Dims
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.ops.facts.cuts import Cut, Pieces
@@ -162,11 +163,27 @@ def _layer_claims(
             and all(
                 axis == cut.get(value)
                 for value, axis in zip(node.inputs, law.inputs, strict=False)
-                if value is not None and value.const_value is None
+                if value is not None and not is_constant(value)
             )
         )
         claims |= _claim(node, law, shapes, pieces, pieces)
+        for value, axis in zip(node.inputs, law.inputs, strict=False):
+            if axis is not None and value not in cut:
+                claims |= _turned_claims(value, axis, shapes)
         if last is None:
             return claims
         cut[result] = last
+    return claims
+
+
+def _turned_claims(
+    value: ir.Value | None, axis: int | None, shapes: ShapeFacts
+) -> dict[str, Any]:
+    """Of what turns a weight that stays as it is, as one that is tied to another's."""
+    claims: dict[str, Any] = {}
+    while node := value and value.producer():
+        laws = site_cuts(node, shapes)
+        law = next(law for law in laws if law.outputs == (axis,))
+        claims |= _claim(node, law, shapes)
+        value, axis = node.inputs[0], law.inputs[0]
     return claims

@@ -241,9 +241,10 @@ class _Checked:
     def _exchange(self, node: ir.Node) -> str:
         """What is exchanged behind a product: of its result, or with the bias added."""
         exchanges = self.claims["exchanges"]
-        result = node.outputs[0]
-        found = exchanges.get(result.name, "")
-        users = [user for user, _ in result.uses()]
+        found = exchanges.get(node.outputs[0].name, "")
+        users = [user for user, _ in node.outputs[0].uses()]
+        if node.op_type == "Transpose":  # of the weight itself
+            return self._exchange(users[0])
         if not found and len(users) == 1:
             found = exchanges.get(users[0].outputs[0].name, "")
         return str(found)

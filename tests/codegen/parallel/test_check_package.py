@@ -9,8 +9,10 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
+import onnx_ir
 import pytest
 from onnx import numpy_helper
 from safetensors.numpy import load_file
@@ -50,8 +52,11 @@ class Planned:
         self.stored = {k: Stored(x.shape, x.nbytes) for k, x in self.arrays.items()}
         self.known: dict[Any, bool] = {}
 
-    def plan(self, wanted: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        plan = plans(self.network, read_degrees(wanted), read_machine("cpu"))[0]
+    def plan(
+        self, wanted: str, memory: float | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        machine = read_machine("cpu", memory)
+        plan = plans(self.network, read_degrees(wanted), machine)[0]
         claims = json.loads(json.dumps(certificate(self.network, plan)))
         return read_values(page_text(self.network, plan)), claims
 
@@ -688,3 +693,34 @@ def test_tables_are_cut_where_nothing_else_can_be(tmp_path: Path) -> None:
     assert set(values["WAYS"].values()) == {("vocabulary", 1)}
     assert values["EXCHANGES"] == {"all_reduce": 2}
     assert planned.check(values, claims) and planned.network.degrees == [2, 4]
+
+
+@pytest.mark.parametrize("kind", ["float", "bfloat16"])
+def test_weights_that_are_turned_in_the_graph_are_cut(
+    tmp_path: Path, kind: str
+) -> None:
+    """One that words are looked up in, too; no NumPy could turn bfloat16 in advance."""
+    model = onnx.parser.parse_model(
+        f'<ir_version: 11, opset_import: ["" : 21]> g (int64[B, S] i) => ({kind}[B, S,'
+        ' 64] y) { ["/words/Gather"] x = Gather(words, i) ["/up/Transpose"] s ='
+        ' Transpose<perm = [1, 0]>(up) ["/up/MatMul"] p = MatMul(x, s) ["/up/Add"] q ='
+        ' Add(p, b) r = Relu(q) ["/down/Transpose"] t = Transpose<perm = [1, 0]>(down)'
+        ' ["/down/MatMul"] u = MatMul(r, t) ["/down/Add"] o = Add(u, c) v = Tanh(o)'
+        ' ["/head/Transpose"] w = Transpose<perm = [1, 0]>(words) ["/head/MatMul"] z ='
+        ' MatMul(v, w) ["/head/Add"] y = Add(z, d) }'
+    )
+    sizes = {"up": (16, 8), "down": (8, 16), "words": (64, 8), "b": (16,), "c": (8,)}
+    dtype = np.float32 if kind == "float" else ml_dtypes.bfloat16
+    for name, shape in {**sizes, "d": (64,)}.items():
+        data = np.random.default_rng(len(name)).random(shape, np.float32).astype(dtype)
+        model.graph.initializer.append(
+            onnx_ir.to_proto(onnx_ir.tensor(data, name=name))
+        )
+    onnx.save(model, tmp_path / "m.onnx")
+    planned = Planned(tmp_path / "m.onnx")
+    for memory in (None, 600 * np.dtype(dtype).itemsize):
+        values, claims = planned.plan("tp=2", memory)
+        assert values["WAYS"]["up"] == ("columns", 1)
+        assert values["WAYS"]["down"] == ("rows", 1)
+        assert ("head" in values["WAYS"]) == (memory is not None)
+        assert planned.check(values, claims)

@@ -175,6 +175,8 @@ class Rewriter:
         if unchanged == len(change.results):
             return "nothing would change"
         new = [draft for draft in change.drafts if there[id(draft)] is None]
+        if any(map(self._stays, new)):
+            return "folding computes no constant of this type"
         if self.level == 0 and any(map(self._alters_parameter, new)):
             return "a stored weight would change"
         if self.level < 2 and any(map(self._joins, new)):
@@ -201,6 +203,12 @@ class Rewriter:
         if self.rounds and change.sums and dtype and dtype.is_floating_point():
             return "another last bit may be another integer where it is rounded"
         return ""
+
+    def _stays(self, draft: Draft) -> bool:
+        """Whether a planned node computes a constant of what NumPy has no type for."""
+        given = [x for x in draft.inputs if x is not None]
+        types = (x.dtype for x in _leaves(draft) if all(map(self._is_constant, given)))
+        return any(dtype and dtype.numpy().kind == "V" for dtype in types)
 
     def _alters_parameter(self, draft: Draft) -> bool:
         """Whether a planned node computes with constants alone, parameters among them.

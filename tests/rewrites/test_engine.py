@@ -258,6 +258,23 @@ def test_a_rewrite_that_makes_the_graph_no_lighter_is_refused() -> None:
     assert said == "the graph would not get lighter (10 to 10)"
 
 
+@pytest.mark.parametrize("kind", ["float", "bfloat16"])
+def test_what_folding_could_not_compute_is_not_planned(kind: str) -> None:
+    """b and w of two layers in a row, which no NumPy multiplies in bfloat16."""
+    model = onnx.parser.parse_model(
+        f'<ir_version: 11, opset_import: ["" : 21]> g ({kind}[2, 3, 4] x) =>'
+        f" ({kind}[2, 3, 4] y)"
+        " { p = Add(x, b) q = MatMul(p, w) y = Add(q, c) }"
+    )
+    for name, shape in (("b", (4,)), ("w", (4, 4)), ("c", (4,))):
+        dtype = ir.DataType.FLOAT if kind == "float" else ir.DataType.BFLOAT16
+        made = ir.tensor(np.ones(shape, dtype.numpy()), dtype, name=name)
+        model.graph.initializer.append(ir.to_proto(made))
+    found = ir.from_proto(model)
+    simplify(found, level=2)
+    assert operators(found) == ["Add"] * (kind != "float") + ["MatMul", "Add"]
+
+
 def test_phases_have_reasons_and_rules_one_place() -> None:
     assert all(phase.why.endswith(".") for phase in PHASES)
     # In the last one heads are recognised, by no law.

@@ -65,7 +65,7 @@ def uniform_number(tensor: ir.TensorProtocol | None) -> float | int | bool | Non
         found: float | int | bool = element.reshape(-1)[0].item()
         return found
     array = glance(tensor)
-    if array.dtype.kind not in "fiub" and array.dtype.name not in _SMALL_FLOATS:
+    if not is_number(array.dtype):
         return None
     flat = array.reshape(-1)
     if size > 1:
@@ -76,7 +76,9 @@ def uniform_number(tensor: ir.TensorProtocol | None) -> float | int | bool | Non
     return flat[0].item() if array.dtype.kind in "fiub" else float(flat[0])
 
 
-_SMALL_FLOATS = frozenset({"bfloat16"})
+def is_number(dtype: np.dtype) -> bool:
+    """Whether elements are real numbers, those of bfloat16 too."""
+    return dtype.kind in "fiub" or dtype.name == "bfloat16"
 
 
 def _alike(array: np.ndarray, first: np.ndarray) -> bool:
@@ -112,11 +114,11 @@ def uniform_element(tensor: ir.TensorProtocol | None) -> np.ndarray | None:
     return np.asarray(array[(0,) * array.ndim])
 
 
-def is_mask(tensor: ir.TensorProtocol) -> bool:
-    """Whether a table is 0 where something is seen, and far below 0 elsewhere.
+# Each notes for the cache that a table was read, where it is what is asked for.
 
-    The cache notes that a table was read if it is one.
-    """
+
+def is_mask(tensor: ir.TensorProtocol) -> bool:
+    """Whether a table is 0 where something is seen, and far below 0 elsewhere."""
     if len(tensor.shape) < 2 or not tensor.dtype.is_floating_point():
         return False
     array = glance(tensor)
@@ -131,10 +133,7 @@ def is_mask(tensor: ir.TensorProtocol) -> bool:
 
 
 def is_grid(tensor: ir.TensorProtocol) -> bool:
-    """Whether a small table has few different numbers, as coordinates have.
-
-    The cache notes that a table was read if it is one.
-    """
+    """Whether a small table has few different numbers, as coordinates have."""
     if not 16 <= tensor.size <= _SMALL or not tensor.dtype.is_floating_point():
         return False
     found = len(np.unique(glance(tensor)))
@@ -145,10 +144,7 @@ def is_grid(tensor: ir.TensorProtocol) -> bool:
 
 
 def is_wave(tensor: ir.TensorProtocol) -> bool:
-    """Whether a table holds sines and cosines of positions, the first of frequency 1.
-
-    The cache notes that a table was read if it is one.
-    """
+    """Whether a table holds sines and cosines of places, the first of frequency 1."""
     shape = [size for size in tensor.shape.numpy() if size != 1]
     if len(shape) < 2 or 0 in shape or not tensor.dtype.is_floating_point():
         return False

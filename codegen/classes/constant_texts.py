@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
+from ...analysis.graph.constants import is_number
 from ...analysis.graph.parameters import is_parameter, is_saved
 from ...analysis.literals import literal
 from ...analysis.ops.helpers import buffers
@@ -91,21 +92,22 @@ def constant_text(array: np.ndarray, dtype: str) -> str | None:
 
     None if there is no short expression for it.
     """
-    if array.dtype.kind not in "fiub" or array.dtype.name != dtype:
+    if not is_number(array.dtype) or array.dtype.name != dtype:
         return None
     if not array.size or (array.nbytes > _CHECKED and any(array.strides)):
         return None
-    if array.dtype.kind == "f" and np.isnan(array).any():
+    if array.dtype.kind in "fV" and np.isnan(array).any():
         return None  # there are many
     first = array.reshape(-1)[:1]
     if array.size > 1 and np.array_equal(_bits(array), _bits(first, array.shape)):
         return _full(first[0], array.shape, dtype)
-    found = next((text for text, same in _formulas(array, dtype) if same), None)
+    formulas = _formulas(array, dtype) if array.dtype.kind != "V" else ()
+    found = next((text for text, same in formulas if same), None)
     if found is None and array.size <= _LISTED:
         default = dtype in ("float32", "int64", "bool")
         options = "" if default else f", dtype=torch.{dtype}"
         listed = _listed(array)
-        if array.dtype.kind != "f" or len(listed) <= _ONE_LINE:
+        if array.dtype.kind not in "fV" or len(listed) <= _ONE_LINE:
             return f"torch.tensor({listed}{options})"
     return found
 

@@ -182,8 +182,7 @@ def _turned_claims(
     """Of what turns a weight that stays as it is, as one that is tied to another's."""
     claims: dict[str, Any] = {}
     while node := value and value.producer():
-        laws = site_cuts(node, shapes)
-        law = next(law for law in laws if law.outputs == (axis,))
+        law = next(x for x in site_cuts(node, shapes) if x.outputs == (axis,))
         claims |= _claim(node, law, shapes)
         value, axis = node.inputs[0], law.inputs[0]
     return claims

@@ -97,14 +97,12 @@ def without(
     return [step for step in steps if step not in gone]
 
 
-# Whose work the step that is asked about does now, which is written anew; of none where
-# it is no such idiom.
+# Steps whose work the one asked about does now; none where it is no such idiom.
 Gone = Sequence[Assignment]
-Idiom = Callable[[Assignment, Flow, ShapeFacts], Gone]
 
 
 def spelled(
-    idiom: Idiom,
+    idiom: Callable[[Assignment, Flow, ShapeFacts], Gone],
     steps: list[Assignment],
     shapes: ShapeFacts,
     results: Collection[ir.Value],

@@ -18,10 +18,9 @@ _FAR = 50  # nodes
 
 def rounds(node: ir.Node) -> bool:
     """Whether a quantiser put the node behind what computes its first input."""
-    before = _before(node)
-    half = node.op_type == "DequantizeLinear" and before is not None
-    after = half and before is not None and before.op_type == "QuantizeLinear"
-    return (after or node.op_type == "QuantizeLinear") and not node.domain
+    kinds = [x.op_type for x in (node, _before(node)) if x is not None]
+    after = kinds == ["DequantizeLinear", "QuantizeLinear"]
+    return (after or kinds[0] == "QuantizeLinear") and not node.domain
 
 
 def ends_integers(node: ir.Node) -> bool:

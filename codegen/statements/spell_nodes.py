@@ -14,6 +14,7 @@ import onnx_ir as ir
 import sympy
 
 from ...analysis.errors import MALFORMED, FairhandError, Unsupported
+from ...analysis.graph.constants import is_number
 from ...analysis.graph.parameters import (
     COMPUTED,
     has_name,
@@ -237,7 +238,7 @@ class Spelling:
             if stored is not None and stored.size != 1:
                 continue
             array = constant(view.value(i), self.shapes)
-            if array is not None and array.size == 1 and array.dtype.kind in "biuf":
+            if array is not None and array.size == 1 and is_number(array.dtype):
                 numbers[i] = array.reshape(-1)[0]
             elif array is None and self.shapes.rank(view.value(i)) == 0:
                 ints = view.ints(i)

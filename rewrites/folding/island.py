@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 
+from ...analysis.lazy import lazy
 from ...analysis.oracle.process import Limits, RunFailed, Session
+
+if TYPE_CHECKING:
+    from onnx import reference
+else:
+    reference = lazy("onnx.reference")
 
 Types = Mapping[str, tuple[ir.DataType, tuple[int, ...]]]
 
@@ -23,8 +30,9 @@ _LIMITS = (ir.DataType.FLOAT, ir.DataType.DOUBLE)  # of a Range, where it is of 
 _SECONDS, _MEMORY = 20, 1 << 30
 _LONGEST_TEXT = 1 << 20  # characters of all strings of an island
 
-# What NumPy, and so ONNX Runtime's Python interface, has no type for.
-_FEEDABLE = frozenset("fiubOUS")
+# What NumPy, and so ONNX Runtime's Python interface, has types for. Of others so many
+# bytes are left to ONNX's own evaluator, which rounds as the type does.
+_FEEDABLE, _MOST_OTHERS = frozenset("fiubOUS"), 1 << 20
 
 
 @dataclass(frozen=True)
@@ -102,8 +110,10 @@ def is_constant(value: ir.Value | None) -> bool:
 
 
 def is_feedable(value: ir.Value) -> bool:
-    """Whether ONNX Runtime takes the elements of a constant from NumPy."""
-    return constant(value).dtype.numpy().kind in _FEEDABLE
+    """Whether a constant's elements are of a NumPy type, or few of bfloat16."""
+    tensor = constant(value)
+    few = tensor.dtype == ir.DataType.BFLOAT16 and tensor.nbytes <= _MOST_OTHERS
+    return few or tensor.dtype.numpy().kind in _FEEDABLE
 
 
 def infer(island: Island) -> Types:
@@ -141,11 +151,15 @@ def run(
     if not outputs:
         return {}
     feeds = given or {v.name or "": fed(constant(v)) for v in island.inputs}
+    names = [value.name or "" for value in outputs]
     try:
-        model = island.model(outputs, feeds).SerializeToString()
+        model = island.model(outputs, feeds)
+        if all(array.dtype.kind in _FEEDABLE for array in feeds.values()):
+            results = compute(model.SerializeToString(), names, feeds)
+        else:
+            results = [*reference.ReferenceEvaluator(model).run(names, {**feeds})]
     except Exception:  # as in compute()
         return None
-    results = compute(model, [value.name or "" for value in outputs], feeds)
     return None if results is None else dict(zip(outputs, results, strict=True))
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
@@ -506,7 +507,9 @@ class _Writer:
         size = round(scale**-2) if scale * _ROOT > 1 else 0
         if size and (size == d or math.isqrt(size) ** 2 != size):
             usual = 1 / math.sqrt(size)
-            scale = usual if abs(scale / usual - 1) < 1e-6 else scale
+            kind = self._root.outputs[0].dtype or ir.DataType.FLOAT
+            eps = float(ml_dtypes.finfo(kind.numpy()).eps)  # type: ignore[no-untyped-call]
+            scale = usual if abs(scale / usual - 1) < max(1e-6, eps) else scale
         return scale
 
     def _heads(self, operand: _Operand, tail: Dims, values: bool = False) -> Input:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from support.emitted import imported
@@ -212,6 +213,28 @@ def test_one_number_of_a_type_is_no_network_of_it(tmp_path: Path) -> None:
     model = package(g, tmp_path, y=x).load().to(torch.bfloat16)
     made = model(torch.randn(3, 4).bfloat16(), torch.ones(3, 1).long())
     assert made.dtype == torch.bfloat16
+
+
+def test_numbers_of_bfloat16_are_literals(tmp_path: Path) -> None:
+    """NumPy has no such type: what a mask adds, a root that was drawn of a number."""
+    model = onnx.parser.parse_model("""
+        <ir_version: 11, opset_import: ["" : 21]>
+        g (bfloat16[B, 4] x, bool[B, 4] seen) => (bfloat16[B, 4] y) {
+            root = Sqrt(n)
+            mask = Where(seen, zero, low)
+            part = Div(x, root)
+            sums = Add(part, mask)
+            y = Softmax(sums)
+        }""")
+    for name, number in {"zero": 0.0, "low": -np.inf, "n": 16.0}.items():
+        stored = onnx.helper.make_tensor(name, onnx.TensorProto.BFLOAT16, [], [number])
+        model.graph.initializer.append(stored)
+    fairhand.compile(model, tmp_path / "net", verify=False)
+    network = bare(imported(tmp_path / "net"))
+    assert not network.state_dict()
+    x, seen = torch.randn(3, 4).bfloat16(), torch.tensor([[True, False, True, True]])
+    wanted = (x / 4 + torch.where(seen, 0.0, -torch.inf).bfloat16()).softmax(-1)
+    assert torch.equal(network(x, seen.expand(3, 4)), wanted)
 
 
 def test_results_name_no_buffer(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -348,13 +349,21 @@ def test_strings_fold(tmp_path: Path) -> None:
     assert ops(model) == ["StringConcat"]
 
 
-def test_bfloat16_stays(tmp_path: Path) -> None:
+def test_little_bfloat16_is_computed_and_much_of_it_stays() -> None:
+    """Each step rounded as the type does: the root of 1/8 is 0.353515625."""
     proto = parse(
-        "g (float[2, 3] x) => (float[2, 3] y) { c = Cast<to = 1>(w)  y = Add(x, c) }"
+        "g (float[2, 3] x) => (float[2, 3] y) { r = Sqrt(w) c = Cast<to = 1>(r)"
+        " t = Transpose(big) b = Gather<axis = 0>(t, i) d = Cast<to = 1>(b)"
+        " z = Add(x, d)  y = Add(z, c) }",
+        i=np.array(0),
     )
-    tensor = helper.make_tensor("w", TensorProto.BFLOAT16, [3], [1.0, 2.0, 3.0])
-    proto.graph.initializer.append(tensor)
-    assert ops(same(proto, tmp_path, x=X)) == ["Cast", "Add"]
+    for name, shape in (("w", [3]), ("big", [3, 300_000])):
+        data = np.full(shape, 0.125, ml_dtypes.bfloat16).tobytes()
+        tensor = helper.make_tensor(name, TensorProto.BFLOAT16, shape, data, raw=True)
+        proto.graph.initializer.append(tensor)
+    model, _ = folded(proto)
+    assert ops(model) == ["Transpose", "Gather", "Cast", "Add", "Add"]
+    assert np.unique(constant(model, "c")) == [0.353515625]
 
 
 # Whole models

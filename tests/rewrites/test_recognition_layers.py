@@ -448,16 +448,21 @@ def test_heads_are_shared_after_masks_are_seen_to_be_causal() -> None:
     assert node.attributes["is_causal"].as_int() == 1
 
 
+@pytest.mark.parametrize("kind", ["FLOAT", "FLOAT16", "BFLOAT16"])
 @pytest.mark.parametrize("factor", [8**-0.25, 0.5])
-def test_roots_of_the_default_scale_come_to_the_default(factor: float) -> None:
+def test_roots_of_the_default_scale_come_to_the_default(
+    factor: float, kind: str
+) -> None:
+    dtype = ir.DataType[kind]
     nodes = [
         helper.make_node("Mul", ["q", "c"], ["a"]),
         helper.make_node("Mul", ["k", "c"], ["b"]),
         helper.make_node("Attention", ["a", "b", "v"], ["y"], scale=1.0),
     ]
-    values = [helper.make_tensor_value_info(n, 1, [2, 2, 3, 8]) for n in "qkvy"]
-    below = np.nextafter(np.float32(factor), np.float32(0))
-    stored = [helper.make_tensor("c", 1, [], [below])]
+    of = dtype.value
+    values = [helper.make_tensor_value_info(n, of, [2, 2, 3, 8]) for n in "qkvy"]
+    below = np.nextafter(np.float32(factor), np.float32(0)).astype(dtype.numpy())
+    stored = [helper.make_tensor("c", of, [], below.tobytes(), raw=True)]
     graph = helper.make_graph(nodes, "scaled", values[:3], values[3:], stored)
     opset = helper.make_opsetid("", 23)
     model = helper.make_model(graph, opset_imports=[opset], ir_version=11)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -71,17 +73,8 @@ class MixedTrees(Trees):
     equal: Tensor
     nan_left: Tensor
 
-    def __init__(
-        self,
-        trees: int,
-        nodes: int,
-        depth: int,
-        votes: int,
-        targets: int,
-        reduce: str = "sum",
-        wide: bool = False,
-    ):
-        super().__init__(trees, nodes, depth, votes, targets, reduce, wide)
+    def __init__(self, trees: int, nodes: int, *sizes: Any, **options: Any):
+        super().__init__(trees, nodes, *sizes, **options)
         self.register_buffer("equal", torch.empty(nodes, dtype=torch.bool))
         self.register_buffer("nan_left", torch.empty(nodes, dtype=torch.bool))
 

@@ -198,8 +198,6 @@ def _fill(n: NodeView, value: Any) -> dict[str, Any]:
     number = known.reshape(-1)[0]
     if number.dtype.kind == "c":
         n.refuse("Pad with a complex number is not supported")
-    if number.dtype.kind not in "fiub":  # bfloat16, which NumPy does not know
-        number = np.float32(number)
     if number.dtype.kind in "iu" and abs(int(number)) > 2**53:
         n.refuse(f"Pad with {number} is not supported: F.pad rounds it to a float")
     is_zero = number == 0 and not np.signbit(np.float64(number))

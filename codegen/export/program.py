@@ -31,11 +31,12 @@ from .operators import as_operators
 if TYPE_CHECKING:
     import onnxscript
     import torch
-    from onnxscript.function_libs.torch_lib.ops import core
+    from onnxscript.function_libs.torch_lib.ops import core, nn
     from torch.export import _patches as patches
 else:
     onnxscript, torch = lazy("onnxscript"), lazy("torch")
     core = lazy("onnxscript.function_libs.torch_lib.ops.core")
+    nn = lazy("onnxscript.function_libs.torch_lib.ops.nn")
     patches = lazy("torch.export._patches")
 
 # That the exporter writes by itself. From there to an older one leads `in_opset`, once
@@ -87,6 +88,7 @@ def traced(module: torch.nn.Module, known: Interface, opset: int) -> Traced:
                         torch.ops.aten.sort.stable: core.aten_sort,
                         torch.ops.aten.div.Tensor_mode: _divided,
                         torch.ops.aten.remainder.Scalar: _remainder,
+                        torch.ops.aten.scaled_dot_product_attention.default: _attended,
                     },
                 )
                 assert program is not None
@@ -116,6 +118,20 @@ def _divided(self: Any, other: Any, rounding_mode: str | None = None) -> Any:
 def _remainder(self: Any, other: Any) -> Any:
     """By a size as well, where the exporter takes a number for one that it knows."""
     return core.aten_remainder(self, onnxscript.opset18.CastLike(other, self))
+
+
+def _attended(q: Any, k: Any, v: Any, mask: Any = None, *rest: Any, **more: Any) -> Any:
+    """Of fewer axes than the four that the exporter wants, too."""
+    op: Any = onnxscript.opset18
+    given = [q, k, v, mask]
+    axes = [*range(4 - len(q.shape))]
+    for i, x in enumerate(given if axes else ()):
+        if x is not None and (i < 3 or len(x.shape) == 3):
+            given[i] = op.Unsqueeze(x, axes)
+            given[i].shape = ir.Shape([1] * len(axes) + [*x.shape])
+            given[i].dtype = x.dtype
+    made = nn.aten_scaled_dot_product_attention(*given, *rest, **more)
+    return op.Squeeze(made, axes) if axes else made
 
 
 @contextmanager

@@ -189,7 +189,8 @@ def copy_lines(w: BodyWriter, s: Statement) -> list[Line]:
             todo.append((name, text, {w.names.get(v, "") for v in reads(expr)}))
     lines: list[Line] = []
     while todo:
-        first = next((a for a in todo if not _read_later(a, todo)), None)
+        read = [a[0] for a in todo for b in todo if a is not b and a[0] in b[2]]
+        first = next((a for a in todo if a[0] not in read), None)
         if first is None:
             names, texts, _ = zip(*todo, strict=True)
             text = f"{', '.join(names)} = {', '.join(texts)}"
@@ -197,12 +198,6 @@ def copy_lines(w: BodyWriter, s: Statement) -> list[Line]:
         todo.remove(first)
         lines.append((f"{first[0]} = {first[1]}", s.places))
     return lines
-
-
-def _read_later(
-    one: tuple[str, str, set[str]], todo: list[tuple[str, str, set[str]]]
-) -> bool:
-    return any(one[0] in other[2] for other in todo if other is not one)
 
 
 def _call_lines(w: BodyWriter, s: Statement) -> list[Line]:

@@ -142,7 +142,8 @@ def _cases(request: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
     laid = {" with channels innermost": ("f", _laid)} if request["images"] else {}
     for note, (kind, change) in (_CHANGES | laid).items():
         for label, feed in feeds.items():
-            at = [i for i, value in enumerate(feed) if _is_of(kind, value)]
+            arrays = {i: x for i, x in enumerate(feed) if isinstance(x, np.ndarray)}
+            at = [i for i, x in arrays.items() if x.dtype.kind == kind]
             alone = (
                 [[i] for i in at] if len(at) > 1 else []
             )  # as ids forbid what masks may
@@ -150,10 +151,6 @@ def _cases(request: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
                 of = f", input {places[0] + 1} alone" if places is not at else ""
                 made = [change(x) if i in places else x for i, x in enumerate(feed)]
                 yield label + note + of, made
-
-
-def _is_of(kind: str, value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.kind == kind
 
 
 def _changed(used: torch.nn.Module, fresh: torch.nn.Module, double: bool) -> str:

@@ -104,13 +104,10 @@ def remember_origins(model: ir.Model, numbered: Sequence[ir.Node]) -> None:
         number = node.metadata_props.pop(_NUMBER, None)
         if number is not None:
             node.meta["behind"] = Origins([names[int(number)]])
-    constants = [n for n, node in zip(names, numbered, strict=True) if _is_plain(node)]
+    pairs = zip(names, numbered, strict=True)
+    constants = [n for n, x in pairs if x.op_type == "Constant" and not x.domain]
     model.meta["nodes"] = tuple(dict.fromkeys(names))
     model.meta["constants"] = set(constants)
-
-
-def _is_plain(node: ir.Node) -> bool:
-    return node.op_type == "Constant" and not node.domain
 
 
 def own_origins(node: ir.Node) -> Origins:

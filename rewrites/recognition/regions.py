@@ -140,12 +140,8 @@ def regions(node: ir.Node, around: Neighbourhoods) -> Iterator[Region]:
             (base,) = waiting
             if _fits(base, inside, axes, facts):
                 count += 1
-                term, nodes = _term(base, inside, facts), _nodes(inside)
-                yield Region(root, base, term, nodes, axes)
-
-
-def _nodes(inside: list[tuple[ir.Node, Reading]]) -> tuple[ir.Node, ...]:
-    return tuple(node for node, _ in inside)
+                nodes = tuple(node for node, _ in inside)
+                yield Region(root, base, _term(base, inside, facts), nodes, axes)
 
 
 def _fits(

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -356,18 +357,19 @@ class Stage(nn.Module):
         self.known: dict[int, tuple[Tensor, Tensor]] = {}
         here = {x.device for x in model.state_dict().values()} - {torch.device("meta")}
         device = min(here, key=str, default=torch.device("cpu"))
-        absent = map(model.get_submodule, absent_modules(stages, number))
+        part, later = model.get_submodule, stages[number + 1 :]
         # One module may have several paths, as a table that two parts share.
-        for module in {*absent} - {*map(model.get_submodule, stages[number])}:
-            module.forward = partial(_zeros, module.forward, device)
+        absent = {*map(part, absent_modules(stages, number))}
+        for module in absent - {*map(part, stages[number])}:
+            held = [*module.parameters(), *module.buffers()]  # some by a part here
+            away = deepcopy(module, {id(x): x.to("meta") for x in held})
+            module.forward = partial(_zeros, away.forward, device)
         if number:
-            first = model.get_submodule(stages[number][0])
-            first.register_forward_pre_hook(self._receive)
+            part(stages[number][0]).register_forward_pre_hook(self._receive)
         for path in stages[number]:
-            model.get_submodule(path).register_forward_pre_hook(self._exchange)
-        if number + 1 < len(stages):
-            after = model.get_submodule(stages[number + 1][0])
-            after.register_forward_pre_hook(self._hand_on)
+            part(path).register_forward_pre_hook(self._exchange)
+        if later:
+            part(later[0][0]).register_forward_pre_hook(self._hand_on)
 
     def forward(self, *inputs: Any) -> Any:
         """The results, on the meta device those of other stages; None without any."""

@@ -57,10 +57,12 @@ def _softmax_dtype(t: Any, n: NodeView) -> Any:
     return t.dtype(ir.DataType(precision))
 
 
-def _heads(n: NodeView) -> tuple[int, int]:
-    """How many heads the queries have, and the keys and values."""
+def _heads(n: NodeView) -> tuple[Any, Any]:
+    """How many heads the queries have, and the keys and values: numbers, or as many."""
     if n.rank(0) == 3:
         return n.attr("q_num_heads"), n.attr("kv_num_heads")
+    if n.dims(0)[1] == n.dims(1)[1]:
+        return n.dims(0)[1], n.dims(1)[1]
     return n.size(0, 1, "number of heads"), n.size(1, 1, "number of heads")
 
 

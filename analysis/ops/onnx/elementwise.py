@@ -27,25 +27,13 @@ def _method(name: str) -> Callable[..., Any]:
 
 
 _ROUNDED = {"Ceil": small_values.ceil_of, "Floor": small_values.floor_of}
-for _name, _since in (
-    ("Acos", 7),
-    ("Acosh", 9),
-    ("Asin", 7),
-    ("Asinh", 9),
-    ("Atan", 7),
-    ("Atanh", 9),
-    ("Ceil", 6),
-    ("Cos", 7),
-    ("Cosh", 9),
-    ("Exp", 6),
-    ("Floor", 6),
-    ("Log", 6),
-    ("Round", 11),
-    ("Sin", 7),
-    ("Sinh", 9),
-    ("Sqrt", 6),
-    ("Tan", 7),
-):
+_FUNCTIONS = {  # by the opset since which they are as they are
+    6: "Ceil Exp Floor Log Sqrt",
+    7: "Acos Asin Atan Cos Sin Tan",
+    9: "Acosh Asinh Atanh Cosh Sinh",
+    11: "Round",
+}
+for _since, _name in ((n, x) for n, all_ in _FUNCTIONS.items() for x in all_.split()):
     operator(
         _name,
         since=_since,

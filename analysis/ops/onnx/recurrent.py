@@ -145,7 +145,8 @@ def _module(n: NodeView) -> ModuleForm | None:
             y = result[0].flip(time) if back else result[0]
             return _split(y, split, hidden, around.batch_first)
         if len(used) == 1:
-            return _only_state(result, kind, outputs.index(used[0]))
+            ends, place = result[1], outputs.index(used[0]) - 1
+            return ends[place] if kind == "LSTM" else ends
         if kind == "LSTM" and outputs[0] not in used:
             return result[1]
         if kind != "LSTM" and not back and not split:
@@ -185,10 +186,6 @@ def _split(y: Any, directions: int, hidden: int, batch_first: bool) -> Any:
         return y[:, :, None] if batch_first else y[:, None]
     y = y.unflatten(2, (directions, hidden))
     return y if batch_first else y.transpose(1, 2)
-
-
-def _only_state(result: Any, kind: str, position: int) -> Any:
-    return result[1][position - 1] if kind == "LSTM" else result[1]
 
 
 def _unpacked(t: Any, kind: str, result: Any, split: int, back: bool, time: int) -> Any:

@@ -155,6 +155,25 @@ def test_a_module_of_no_package(tmp_path: Path) -> None:
         fairhand.export(Scaled(), None, tmp_path / "y.onnx")
 
 
+class OneHead(nn.Module):
+    """Attention over three axes with biases of all rows or of each, and over two."""
+
+    def forward(self, x: Tensor, bias: Tensor, each: Tensor) -> tuple[Tensor, ...]:
+        attend = nn.functional.scaled_dot_product_attention
+        y = attend(x, x.tanh(), x, attn_mask=bias)
+        z = attend(y, y, x, attn_mask=each, scale=0.5)
+        return z, attend(z[0], z[0], x[0], is_causal=True)
+
+
+def test_attention_of_fewer_axes(tmp_path: Path) -> None:
+    """The exporter has that of four; what comes back has a batch in place of heads."""
+    given = torch.randn(2, 5, 8), torch.randn(5, 5), torch.randn(2, 5, 5)
+    shapes: Mapping[str, Any] = {"x": ("rows", 5, 8), "each": ("rows", 5, 5)}
+    made = fairhand.export(OneHead(), given, tmp_path / "x.onnx", shapes=shapes)
+    assert made.worst < 1e-5
+    fairhand.compile(made.path, tmp_path / "net")
+
+
 def test_a_module_in_training_mode_is_exported_as_it_evaluates(tmp_path: Path) -> None:
     """And that it was in training mode is said, of a part of it too."""
     module = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)).eval()

@@ -170,6 +170,18 @@ def test_a_table_that_two_stages_share_is_in_both() -> None:
     assert model.left(torch.tensor([1])).any()
 
 
+def test_a_layer_of_blocks_of_two_stages_is_in_both() -> None:
+    """As the transformer that Zamba 2's hybrid layers share."""
+    model = nn.Module()
+    shared = nn.Linear(2, 2)
+    model.left, model.between = nn.Sequential(shared), nn.Linear(2, 2, device="meta")
+    model.right = nn.Sequential(shared, nn.Linear(2, 3, device="meta"))
+    stages = [["left"], ["between"], ["right"]]
+    Stage(model, 0, stages, [[0], [0]], [[], [], ["y"]], ["y"])
+    x = torch.ones(1, 2)
+    assert model.right(x).equal(torch.zeros(1, 3)) and model.left(x).equal(shared(x))
+
+
 @pytest.mark.slow
 def test_exchanges_are_counted_where_a_layer_runs_twice(tmp_path: Path) -> None:
     matrices = "".join(

@@ -88,8 +88,7 @@ def _element(term: Term, values: _Values, numbers: Mapping[str, Any]) -> Any:
 
 def _tensor(term: Term, values: _Values, numbers: Mapping[str, Any]) -> Tensor:
     if isinstance(term, Var) and term.kind is Leaf.NUMBER and term.shape is None:
-        kind = _KINDS[term.kinds or "float"]
-        return _constant(_value(term.number, numbers), kind)
+        return _constant(_value(term.number, numbers), _KINDS[term.kinds or "float"])
     if isinstance(term, Var) and term.name in values:
         return values[term.name]
     if isinstance(term, Chain):

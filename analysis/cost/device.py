@@ -31,8 +31,7 @@ class Device:
     def seconds(self, flops: float, moved_bytes: float, threads: int = 1) -> float:
         """The analytic estimate of a call: bound by arithmetic or by memory."""
         speed = 1 + (threads - 1) * self.scaling
-        bound = max(flops / self.flops, moved_bytes / self.bytes)
-        return bound / speed + self.launch
+        return max(flops / self.flops, moved_bytes / self.bytes) / speed + self.launch
 
 
 # One core with AVX2 and its second-level cache; one card with its shared memory.

@@ -49,8 +49,7 @@ def is_weight(tensor: object) -> TypeGuard[FileTensor]:
 
 def glance(tensor: ir.TensorProtocol) -> np.ndarray:
     """The content of a tensor, for who decides nothing by it, or notes it when so."""
-    held = tensor.held if is_weight(tensor) else tensor
-    return held.numpy()
+    return (tensor.held if is_weight(tensor) else tensor).numpy()
 
 
 def note_read(*tensors: ir.TensorProtocol | None) -> None:

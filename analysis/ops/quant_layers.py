@@ -35,8 +35,7 @@ def dequantize(n: NodeView) -> ModuleForm | None:
     if before is not None and before.op_type == "QuantizeLinear" and not before.domain:
         pair = NodeView(before, n.shapes)
         if pair.only_user() is n.node and _is_plain(pair) and _same_scale(n, pair):
-            form = _form(n, "FakeQuantize", pair.value(0))
-            return replace(form, absorbs=(before,))
+            return replace(_form(n, "FakeQuantize", pair.value(0)), absorbs=(before,))
     return _form(n, "Dequantize", n.value(0))
 
 

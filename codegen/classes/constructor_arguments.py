@@ -80,8 +80,7 @@ class Parameter:
     @property
     def usual(self) -> Any:
         """The value that most instances have."""
-        known = Counter(v for v in self.values if v is not ANY)
-        return known.most_common(1)[0][0]
+        return Counter(v for v in self.values if v is not ANY).most_common(1)[0][0]
 
     @property
     def default(self) -> Any:

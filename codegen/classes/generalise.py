@@ -27,12 +27,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import (
-    combinations,
-    permutations,
-    product,
-    takewhile,
-)
+from itertools import combinations, permutations, product, takewhile
 from operator import is_not
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -406,11 +401,7 @@ def _insert(
 
 
 def _inserted(
-    classes: ClassTable,
-    pattern: ModuleCall,
-    step: Item,
-    left: Extra,
-    call: ModuleCall,
+    classes: ClassTable, pattern: ModuleCall, step: Item, left: Extra, call: ModuleCall
 ) -> tuple[Assignment, ir.Value]:
     """The first of the steps that are `left`, at its place in `call`; its operand."""
     instead = left[step]

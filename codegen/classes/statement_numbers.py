@@ -76,9 +76,7 @@ def differing(
     return None if len(told) > most else (columns, derived)
 
 
-def differing_numbers(
-    calls: Sequence[ModuleCall],
-) -> tuple[_Columns, _Products] | None:
+def differing_numbers(calls: Sequence[ModuleCall]) -> tuple[_Columns, _Products] | None:
     """Those in which calls differ and that no layer has, as `differing` gives them."""
     forms = [[step.form for step in steps_of(call) if step.form] for call in calls]
     rows = [[str(n) for form in row for n in form.positional] for row in forms]

@@ -48,8 +48,7 @@ class Interface:
         inside = {*leaves([*self.nested.values()])}
         plain = [value for name, value in values.items() if name not in inside]
         rows = (r for r in self.nested.values() if leaves(r)[0] in values)
-        lists = (filled(row, values) for row in rows)
-        return (*plain, *lists)
+        return (*plain, *(filled(row, values) for row in rows))
 
     @property
     def taken(self) -> list[str]:

@@ -94,8 +94,7 @@ def role(expr: Expr) -> str:
     if called in VIEWS and isinstance(expr.operands[0], Attribute):
         return role(expr.operands[0].operands[0])
     if called in VIEWS or called in _ELEMENTWISE:
-        operands = expr.operands[0].operands or expr.operands[1:]
-        return role(operands[0])
+        return role((expr.operands[0].operands or expr.operands[1:])[0])
     if isinstance(expr, Subscript):
         return role(expr.operands[0])
     if isinstance(expr, Binary):

@@ -74,8 +74,7 @@ def identifier(text: str, fallback: str = "x", longest: int = MAX_LENGTH) -> str
 def variable(text: str) -> str:
     """A lower-case name for an argument or local variable."""
     name = identifier(text, "x")
-    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-    return identifier(snake, "x")
+    return identifier(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower(), "x")
 
 
 def attribute(text: str, longest: int = MAX_LENGTH) -> str:

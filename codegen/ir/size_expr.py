@@ -46,8 +46,7 @@ def dim_expr(dim: sympy.Expr | int, atom: object) -> Expr:
         return -dim_expr(sympy.floor(-sympy.together(dim.args[0])), atom)
     if isinstance(dim, (sympy.Max, sympy.Min)):
         name = "max" if isinstance(dim, sympy.Max) else "min"
-        parts = [dim_expr(arg, atom) for arg in sorted(dim.args, key=str)]
-        return Name(name)(*parts)
+        return Name(name)(*[dim_expr(arg, atom) for arg in sorted(dim.args, key=str)])
     if isinstance(dim, sympy.Mod):
         return dim_expr(dim.args[0], atom) % dim_expr(dim.args[1], atom)
     raise Unsupported(f"the size {dim} has no spelling in Python")

@@ -217,5 +217,4 @@ def _dense(
         raise LoadError(f"{where} has indices that do not fit its shape {dims}")
     dense = np.zeros(prod(dims), values.dtype)
     dense[flat] = values
-    tensor = ir.Tensor(dense.reshape(dims), dtype, name=sparse.values.name)
-    return ir.to_proto(tensor)
+    return ir.to_proto(ir.Tensor(dense.reshape(dims), dtype, name=sparse.values.name))

@@ -291,8 +291,7 @@ def _wish(
         wanted = inside and (learned or telling) and not is_counted(what)
         words = words if wanted else []
     elif words and words[-1].isdigit():
-        stem = "_".join(words[:-1]) or "layers"
-        return attribute(stem), int(words[-1][:6])
+        return attribute("_".join(words[:-1]) or "layers"), int(words[-1][:6])
     elif words and role == "qkv" and _ONE_OF_THREE.fullmatch(words[-1]):
         words[-1] = role  # three layers that became one
     setting = what.name or "" if isinstance(what, ConstructorValue) else ""

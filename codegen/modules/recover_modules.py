@@ -11,15 +11,7 @@ import onnx_ir as ir
 from ...analysis.repeats.cycles import Block
 from ...analysis.repeats.find_blocks import find_blocks
 from ...analysis.repeats.single_entry_regions import Item
-from ...analysis.spelling.expr import (
-    Binary,
-    Expr,
-    Leaf,
-    Ref,
-    callee,
-    callees,
-    render,
-)
+from ...analysis.spelling.expr import Binary, Expr, Leaf, Ref, callee, callees, render
 from ..ir.assignment import Assignment, LayerRef, Scope, readers_of
 from ..ir.control_flow import inside, laid_out
 from ..ir.identifiers import variable

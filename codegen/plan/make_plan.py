@@ -182,8 +182,7 @@ def _class_plans(
         for call, names, results in writer.callees:
             if call.shares is None:
                 todo += [(of, names, results) for of in classes.made_for(cls, call)]
-    ordered = [plans[cls] for cls in classes.order if cls in plans]
-    return ordered, helpers
+    return [plans[cls] for cls in classes.order if cls in plans], helpers
 
 
 def _class_plan(
@@ -212,11 +211,7 @@ def _class_plan(
     return ClassPlan(
         cls.name,
         MethodPlan(
-            "__init__",
-            _parameters(cls, classes),
-            "None",
-            tuple(members),
-            behind,
+            "__init__", _parameters(cls, classes), "None", tuple(members), behind
         ),
         method_plan("forward", body, cls, sources),
         lanes=tuple(method_plan(*lane, cls, sources) for lane in lanes),

@@ -260,5 +260,4 @@ def _factor(product: Assignment, of: ir.Value | None) -> ir.Value | None:
 def _negated(x: Ref, before: tuple[object, ...]) -> Expr:
     """The neighbours, before they are flattened; `before` are the places before."""
     odd, even = ((*before, slice(first, None, 2)) for first in (1, None))
-    pair = [(-x[odd]).unsqueeze(-1), x[even].unsqueeze(-1)]
-    return _T.cat(pair, dim=-1)
+    return _T.cat([(-x[odd]).unsqueeze(-1), x[even].unsqueeze(-1)], dim=-1)

@@ -580,8 +580,7 @@ def _is_of_one(guard: Any) -> bool:
     times = guard.expr.lhs.as_coeff_Mul()[0]  # 16 n and 16, where strides are compared
     if guard.expr.rhs not in (0, 1, times):
         return False
-    asked = guard.sloc.framework_loc
-    return getattr(asked, "filename", "").startswith(_CALLS)
+    return getattr(guard.sloc.framework_loc, "filename", "").startswith(_CALLS)
 
 
 def _listed(options: Iterable[str]) -> str:

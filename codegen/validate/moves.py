@@ -83,8 +83,7 @@ class Memory:
         dims = merged(view.dims)
         if len(self.pieces) < 2 or len(dims) > 2 or equal(_count(dims), self.size):
             return None
-        rows = len(dims) - 1
-        return joined([(self, View(dims, view.offset))], rows, text)
+        return joined([(self, View(dims, view.offset))], len(dims) - 1, text)
 
     @property
     def opposite(self) -> Memory:
@@ -129,8 +128,7 @@ def joined(parts: Sequence[Source], at: int, text: SizeText) -> Memory:
         )
         for piece in pieces
     ]
-    name = digest("copied", text(rows), told)
-    return Memory(name, parts[0][0].dtype, rows, pieces)
+    return Memory(digest("copied", text(rows), told), parts[0][0].dtype, rows, pieces)
 
 
 def _count(dims: Dims) -> Size:

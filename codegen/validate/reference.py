@@ -153,8 +153,7 @@ class _Writer:
     def symbol(self, dim: sympy.Expr) -> Expr | None:
         if not isinstance(dim, sympy.Symbol):
             return None
-        name = self.made.sizes.setdefault(str(dim), f"n{len(self.made.sizes)}")
-        return Name(name)
+        return Name(self.made.sizes.setdefault(str(dim), f"n{len(self.made.sizes)}"))
 
     # ------------------------------------------------------------------------- lines
 

@@ -141,8 +141,7 @@ def emission_line(found: Mapping[str, Any] | None) -> str:
     calls = f"{found['calls']} calls, those of the graph"
     calls += ", up to rounding and proven laws" * found.get("by_laws", 0)
     other = " (with the weights it was first written with)" * found.get("recalled", 0)
-    text = f"validated for all inputs of {sizes}{where}: {calls}{other}"
-    return one_line(text, 300)
+    return one_line(f"validated for all inputs of {sizes}{where}: {calls}{other}", 300)
 
 
 def difference(parts: Mapping[str, Any]) -> str:

@@ -228,8 +228,7 @@ class Names:
             return self.bind(form, "layer", lambda: build_layer(form))
         assert isinstance(leaf, Ref)
         value = leaf.value
-        hint = variable(value.name or "x")
-        return self.bind(value, hint, lambda: self.tensor(value))
+        return self.bind(value, variable(value.name or "x"), lambda: self.tensor(value))
 
 
 def build_layer(form: ModuleForm) -> torch.nn.Module:

@@ -334,8 +334,7 @@ def _with_drawn_weights(
         if not same_text(Path(folder) / "model.py", package / "model.py"):
             return None
         drawn = verify(Path(folder), other)
-    found = verify(package, loaded, inputs, unsteady=noise)
-    return replace(found, drawn_weights=drawn)
+    return replace(verify(package, loaded, inputs, unsteady=noise), drawn_weights=drawn)
 
 
 def refuse_huge(model: ir.Model, shapes: ShapeFacts) -> None:

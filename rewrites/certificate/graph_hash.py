@@ -113,8 +113,7 @@ class _Steps:
         if attribute.type == ir.AttributeType.TENSOR:
             return _tensor(attribute.as_tensor())
         value = attribute.value
-        listed = list(value) if isinstance(value, list | tuple) else value
-        return repr(listed).encode()
+        return repr(list(value) if isinstance(value, list | tuple) else value).encode()
 
     def _constant(self, value: ir.Value) -> bytes | int:
         tensor = value.const_value

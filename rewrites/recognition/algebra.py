@@ -256,8 +256,7 @@ class Algebra:
 
     def log(self, a: Quotient) -> Quotient:
         """The logarithm, exponentials taken out."""
-        above = self._log(a.above)
-        return self.add(above, self._log(a.below), -1.0)
+        return self.add(self._log(a.above), self._log(a.below), -1.0)
 
     def _log(self, p: Polynomial) -> Quotient:
         if not p:
@@ -295,8 +294,7 @@ class Algebra:
             return self.constant(0.0)
         sign = math.copysign(1.0, p[min(p)])
         inside = {m: sign * n for m, n in p.items()}
-        atom = self.atom("erf", _key(inside))
-        return Quotient({((atom, 1.0),): sign}, {ONE: 1.0})
+        return Quotient({((self.atom("erf", _key(inside)), 1.0),): sign}, {ONE: 1.0})
 
     def sqrt(self, a: Quotient) -> Quotient:
         """The square root; exponentials halve, other squares aren't taken out."""
@@ -313,8 +311,7 @@ class Algebra:
         factor = self.constant(math.sqrt(p[first]))
         rest = self.times(p, {ONE: 1 / p[first]})
         if len(rest) == 1 and first and all(n < 0 for _, n in first):
-            inverse = {tuple((a, -n) for a, n in first): 1.0}
-            return self.div(factor, self._root(inverse))
+            return self.div(factor, self._root({tuple((a, -n) for a, n in first): 1.0}))
         if len(rest) == 1 and all(self.names[a][0] == "exp" for a, _ in first):
             halves = tuple((a, n / 2) for a, n in first)
             return self.mul(factor, Quotient({halves: 1.0}, {ONE: 1.0}))

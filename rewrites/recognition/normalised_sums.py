@@ -377,8 +377,7 @@ def _softmax(rows: Rows, found: Quotient) -> _Proved | None:
 
 def _log_softmax(rows: Rows, found: Quotient) -> _Proved | None:
     total = rows.log(rows.total(rows.exp(rows.operand)))
-    right = rows.sub(rows.operand, total)
-    return _along(rows, found, "log_softmax", right)
+    return _along(rows, found, "log_softmax", rows.sub(rows.operand, total))
 
 
 def _along(rows: Rows, found: Quotient, name: str, right: Quotient) -> _Proved | None:
@@ -536,8 +535,7 @@ def _bias(rows: Rows, rest: Quotient) -> Quotient | None:
         return rest
     key = min(rest.below, key=lambda m: (len(m) == 0, m))
     over = _collected(rows, rest.above, key)
-    scaled = {m: n / rest.below[key] for m, n in over.items()}
-    return Quotient(scaled, {ONE: 1.0})
+    return Quotient({m: n / rest.below[key] for m, n in over.items()}, {ONE: 1.0})
 
 
 def _is_constant(rows: Rows, q: Quotient) -> bool:

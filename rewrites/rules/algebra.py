@@ -30,10 +30,4 @@ SUM_OF_PRODUCTS = law_of(
     when="search",
 )
 
-RULES = [
-    *POWERS,
-    *merging.RULES,
-    *affine.RULES,
-    SUM_OF_PRODUCTS,
-    *associative.RULES,
-]
+RULES = [*POWERS, *merging.RULES, *affine.RULES, SUM_OF_PRODUCTS, *associative.RULES]

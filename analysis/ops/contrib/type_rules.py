@@ -151,8 +151,7 @@ def _product(n: InferenceSite, a: list[Size], b: list[Size]) -> list[Size]:
         _turned(dims, n.attr(f"trans{which}", 0), n.attr(f"transBatch{which}", 0))
         for which, dims in (("A", a), ("B", b))
     ]
-    batch = _broadcast(turned[0][:-2], turned[1][:-2])
-    return [*batch, turned[0][-2], turned[1][-1]]
+    return [*_broadcast(turned[0][:-2], turned[1][:-2]), turned[0][-2], turned[1][-1]]
 
 
 def _turned(dims: list[Size], matrix: int, batch: int) -> list[Size]:

@@ -78,8 +78,7 @@ def swish(site: NodeFacts) -> Dim | None:
 
 def swiglu(site: NodeFacts) -> Dim | None:
     """A Swish, and a product with it."""
-    count = swish(site)
-    return _plus(count, _times(1, site.out_dims()))
+    return _plus(swish(site), _times(1, site.out_dims()))
 
 
 def rotary(site: NodeFacts) -> Dim | None:
@@ -145,8 +144,7 @@ def conv_without_bias(site: NodeFacts) -> Dim | None:
 
 def conv(site: NodeFacts) -> Dim | None:
     """The same, and a bias."""
-    bias = _times(int(site.has(2)), site.out_dims())
-    return _plus(conv_without_bias(site), bias)
+    return _plus(conv_without_bias(site), _times(int(site.has(2)), site.out_dims()))
 
 
 def conv_transpose(site: NodeFacts) -> Dim | None:

@@ -410,8 +410,7 @@ def _not_below(left: int, right: int, more: int = 0) -> Rule:
         if not isinstance(a, Count) or not isinstance(b, Count):
             return None
         difference = a.plus(b, -1)
-        first = simplify(difference.first - more)
-        return _natural(replace(difference, first=first))
+        return _natural(replace(difference, first=simplify(difference.first - more)))
 
     return function
 

@@ -55,8 +55,7 @@ def pool(site: NodeFacts) -> TileNeeds | None:
 
 def global_pool(site: NodeFacts) -> TileNeeds | None:
     """One whole channel."""
-    rank = len(site.dims(0) or ())
-    return _of_first(Tile.CHANNEL, site, max(rank - 2, 0))
+    return _of_first(Tile.CHANNEL, site, max(len(site.dims(0) or ()) - 2, 0))
 
 
 def normalise(site: NodeFacts) -> TileNeeds | None:

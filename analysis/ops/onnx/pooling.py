@@ -164,12 +164,7 @@ def _order(n: NodeView) -> int:
     return p
 
 
-@operator(
-    "LpPool",
-    since=18,
-    **_POOLS,
-    flops=flop_counts.pool(2),
-)
+@operator("LpPool", since=18, **_POOLS, flops=flop_counts.pool(2))
 def _lp_pool(t: Any, n: NodeView, x: Any) -> Any:
     w, p = _windows(n), _order(n)
     if w.dilated() or w.ceil:

@@ -150,12 +150,7 @@ def _reshape(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
 # ---- Flatten
 
 
-@operator(
-    "Flatten",
-    cut=cuts.reshape,
-    shape=sizes_movement.flatten,
-    **_SAME_ORDER,
-)
+@operator("Flatten", cut=cuts.reshape, shape=sizes_movement.flatten, **_SAME_ORDER)
 def _flatten(t: Any, n: NodeView, x: Any) -> Any:
     rank = n.rank(0)
     axis = front(int(n.attr("axis", 1)), rank)

@@ -73,8 +73,7 @@ def _repeat(t: Any, n: NodeView, x: Any, count: Any) -> Any:
 
 
 def _pad(t: Any, n: NodeView, x: Any, longest: Any) -> Any:
-    room = _number(n, 1, longest) - x.shape[1]
-    return t.F.pad(x, (0, room), value=n.attr("padding"))
+    return t.F.pad(x, (0, _number(n, 1, longest) - x.shape[1]), value=n.attr("padding"))
 
 
 def _join_scores(t: Any, n: NodeView, first: Any, rest: Any) -> Any:

@@ -190,8 +190,7 @@ def _pad(n: NodeView, output: int) -> list[Piece]:
         else:
             n.refuse("Pad that reflects more than once in a kernel")
     kept = tuple(b for b in bounds if b[1:] != (None, None))
-    value = fill.reshape(-1)[0] if kept else None
-    return [Piece(0, tuple(places), kept, value)]
+    return [Piece(0, tuple(places), kept, fill.reshape(-1)[0] if kept else None)]
 
 
 def _depth_to_space(n: NodeView, output: int) -> list[Piece]:

@@ -262,8 +262,7 @@ class AttentionSource(Source):
         """Up to the scores, with what computes q and k, or loads them."""
         head = self.shared_heads if "k" in self.computed else HEAD_OF_KEYS
         top = start.format(q=self.operand("q", q), k=head).replace("\n\n", "\n")
-        inner = scores.format(k=self.operand("k", k))
-        return indented(top) + indented(inner, True)
+        return indented(top) + indented(scores.format(k=self.operand("k", k)), True)
 
     def body(self) -> list[str]:
         start = START
@@ -380,8 +379,7 @@ class AttentionLauncher(Launcher):
         return lines
 
     def result(self, result: ir.Value) -> tuple[str, str]:
-        made = "v.new_empty(n_batches, n_rows, n_heads, v_depth).transpose(1, 2)"
-        return "y", made
+        return "y", "v.new_empty(n_batches, n_rows, n_heads, v_depth).transpose(1, 2)"
 
     queries = "M"  # the letter of their number
 

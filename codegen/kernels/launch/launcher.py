@@ -332,8 +332,7 @@ class Launcher:
         if op.twin is not None:
             return op.twin(*operands)
         if op.row is not None and op.row.twin is not None:
-            number = Name(next(eps)[0])
-            return op.row.twin(Names("F"), op.view, number, *operands)
+            return op.row.twin(Names("F"), op.view, Name(next(eps)[0]), *operands)
         return op.expr
 
     # ---- results

@@ -42,5 +42,4 @@ def taps_of(step: Assignment, view: NodeView) -> tuple[Taps, ModuleForm] | None:
     channels, results, _ = form.positional
     if channels == 1 or not channels == results == view.attr("group", 1):
         return None
-    kernel = [int(str(size)) for size in view.dims(1)[2:]]
-    return Taps(windows(view, kernel)), form
+    return Taps(windows(view, [int(str(size)) for size in view.dims(1)[2:]])), form

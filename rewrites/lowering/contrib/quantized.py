@@ -177,8 +177,7 @@ def _product(
     """A product of integers times both scales."""
     y = site.before("MatMulInteger", [*factors, *zeros], "integers")
     y = site.before("Cast", [y], "exact", to=int(ir.DataType.FLOAT))
-    scale = site.before("Mul", scales, "scale")
-    return site.before("Mul", [y, scale], "product")
+    return site.before("Mul", [y, site.before("Mul", scales, "scale")], "product")
 
 
 def _plus(site: AdapterSite, y: ir.Value, bias: ir.Value | None) -> None:

@@ -142,8 +142,7 @@ def one_hot_encoder(site: LoweringSite) -> Sequence[ir.Value]:
     x = site.data if is_text else site.cast(site.data, INT64)
     column = site.before("Unsqueeze", [x, site.ints("last", [-1])], "column")
     known = site.labels("categories", categories)
-    found = site.before("Equal", [column, known], "is_category")
-    return [site.cast(found, FLOAT)]
+    return [site.cast(site.before("Equal", [column, known], "is_category"), FLOAT)]
 
 
 @lowering("CategoryMapper")

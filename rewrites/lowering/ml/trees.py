@@ -127,8 +127,7 @@ def tree_ensemble_regressor(site: LoweringSite) -> Sequence[ir.Value]:
     ):
         hit = _hit(site, votes, targets)
         based = site.before("Where", [hit, based, scores], "based_if_hit")
-    transform = site.text("post_transform", "NONE")
-    return [of_targets(site, based, targets, transform)]
+    return [of_targets(site, based, targets, site.text("post_transform", "NONE"))]
 
 
 @lowering("TreeEnsembleClassifier")

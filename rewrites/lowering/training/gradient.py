@@ -133,8 +133,7 @@ def _div(site: LoweringSite, node: ir.Node, given: ir.Value) -> list[ir.Value]:
 
 
 def _relu(site: LoweringSite, node: ir.Node, given: ir.Value) -> list[ir.Value]:
-    slope = site.before("Sign", [node.outputs[0]], "slope")
-    return [_do(site, "Mul", given, slope)]
+    return [_do(site, "Mul", given, site.before("Sign", [node.outputs[0]], "slope"))]
 
 
 RULES: dict[str, Rule] = {

@@ -158,8 +158,10 @@ class FileNames:
     ) -> list[str]:
         words = self._first_call(relative).split(".")
         known = not reads and (*path, *words) in self._modules
-        if not known and holder[: len(path)] == path:
-            for at in range(len(path), len(holder)):
+        if not known:  # a module that is given another calls it for whoever holds it
+            pairs = enumerate(zip(path, holder, strict=False))
+            apart = next((i for i, (a, b) in pairs if a != b), len(path))
+            for at in range(apart, len(holder)):
                 if holder[at : at + len(words)] == words:
                     return holder[: at + len(words)]
         return path + words

@@ -98,15 +98,39 @@ class _Stages(nn.Module):
         return self.norm(x)
 
 
+class _Residual(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(4)
+
+    def forward(self, x: torch.Tensor, inner: nn.Module) -> torch.Tensor:
+        return x + inner(self.norm(x))
+
+
+class _Given(nn.Module):
+    """Modules that are called by another, which their owner gives them to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix = nn.ModuleDict(
+            {"up": nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))}
+        )
+        self.around = nn.ModuleList(_Residual() for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.around[1](self.around[0](x, self.mix["up"]), torch.tanh)
+
+
+@pytest.mark.parametrize("kind", [_Stages, _Given])
 @pytest.mark.parametrize("opset", [14, 17])  # without LayerNormalization, and with it
 def test_a_weight_that_a_node_reads_says_which_of_equal_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opset: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opset: int, kind: type[nn.Module]
 ) -> None:
-    network = _Stages().eval()
+    network = kind().eval()
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.normal_()
-    x, name = torch.randn(3, 4), f"stages_{opset}"
+    x, name = torch.randn(3, 4), f"{kind.__name__.strip('_')}_{opset}"
     torch.onnx.export(
         network,
         (x,),

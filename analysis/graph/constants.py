@@ -132,6 +132,18 @@ def is_mask(tensor: ir.TensorProtocol) -> bool:
     return True
 
 
+def is_choice(tensor: ir.TensorProtocol) -> bool:
+    """Whether a small table is 0 in some places and 1 in all others.
+
+    The cache notes that a table was read if it is one.
+    """
+    small = 1 < tensor.size <= _SMALL and tensor.dtype.is_floating_point()
+    if not small or np.unique(glance(tensor)).tolist() != [0, 1]:
+        return False
+    note_read(tensor)
+    return True
+
+
 def is_grid(tensor: ir.TensorProtocol) -> bool:
     """Whether a small table has few different numbers, as coordinates have."""
     if not 16 <= tensor.size <= _SMALL or not tensor.dtype.is_floating_point():

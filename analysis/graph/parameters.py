@@ -16,7 +16,8 @@ _MADE_UP = re.compile(
     r"|^scalar_tensor|^_(adaptive|cdist|conj|fft|log_softmax|native|reshape|scaled_dot|softmax|to_copy"
     r"|unsafe|upsample|weight_norm)"
     r"|(^|\.(?=\w+_\d+$))(add|arange|cat|clone|div|expand|index|mul|permute|reshape"
-    r"|select|slice|squeeze|stack|sub|transpose|unsqueeze|view"
+    r"|select|slice|squeeze|stack|sub|transpose|tri[lu]|unsqueeze|view|where"
+    r"|(bitwise|logical)_(and|not|or)"
     r"|(new_)?(full|ones|zeros)(_like)?)(_\d+)?$",
     re.IGNORECASE,
 )

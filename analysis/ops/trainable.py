@@ -14,7 +14,7 @@ from itertools import chain
 
 import onnx_ir as ir
 
-from ..graph.constants import is_grid, is_mask, is_wave
+from ..graph.constants import is_choice, is_grid, is_mask, is_wave
 from ..graph.element_types import is_float
 from ..graph.parameters import (
     TRAINS,
@@ -115,6 +115,7 @@ class _Roles:
             return bool((glance(tensor) < 0).any() and (glance(tensor) > 0).any())
         return self._used(value, _DEPTH) and not (
             is_mask(tensor)
+            or (_is_factor(value) and not is_layer_s and is_choice(tensor))
             or (self._places(value) and is_wave(tensor))
             or (_is_fed(value) and is_grid(tensor))
         )
@@ -266,6 +267,18 @@ def _is_turned(value: ir.Value) -> bool:
 def _is_fed(value: ir.Value) -> bool:
     """Whether products take a constant for their input, and not for their weight."""
     return all(n.op_type in ("MatMul", "Gemm") and not i for n, i in value.uses())
+
+
+def _is_factor(value: ir.Value) -> bool:
+    """Whether a constant, or one less it, is a factor and nothing else."""
+    uses = [*value.uses()]
+    for node, place in uses:
+        left = node.inputs[0] if node.op_type == "Sub" and place else None
+        if node.op_type in _FORMS or (left is not None and left.const_value):
+            uses += node.outputs[0].uses()
+        elif node.op_type != "Mul":
+            return False
+    return bool(uses)
 
 
 def _is_float_source(value: ir.Value) -> bool:

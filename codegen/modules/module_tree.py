@@ -7,6 +7,7 @@ function: what it reads is computed before it, what it returns is read after it.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -393,7 +394,7 @@ def _own_constants(root: ModuleCall, results: list[ir.Value], faithful: bool) ->
         if named:
             chains = [_up_to_holder(value, chain) for chain in chains]
         own = is_parameter(value) or named
-        own |= fitted.issuperset(chain[-1].hint for chain in chains)
+        own |= fitted.issuperset(_kind(chain[-1]) for chain in chains)
         if own and value.const_value.nbytes <= OWN_COPY_BYTES:
             owners = list(dict.fromkeys(chain[-1] for chain in chains))
         else:
@@ -409,15 +410,30 @@ def _own_constants(root: ModuleCall, results: list[ir.Value], faithful: bool) ->
 
 
 def _fitted(users: Mapping[ir.Value, list[tuple[ModuleCall, ...]]]) -> set[str]:
-    """The classes of modules with constants of sizes of their own, as masks of windows:
-    what some of them have in common are equal ones, no result that they share."""
+    """The classes of modules with constants of sizes of their own, as masks of windows,
+    or of which some have to themselves what only some others share: those are equal
+    ones, no result that they have in common."""
     read: dict[ModuleCall, list[tuple[str, ...]]] = {}
+    shared: dict[str, list[int]] = {}  # by how many modules of a class
     for value, chains in users.items():
-        for call in {chain[-1] for chain in chains} if not is_parameter(value) else ():
+        calls = {chain[-1] for chain in chains} if not is_parameter(value) else set()
+        for call in calls:
             read.setdefault(call, []).append((*map(str, value.shape or ()),))
-    kinds = {(call.hint, len(x), (*sorted(x),)) for call, x in read.items()}
-    counts = Counter((hint, count) for hint, count, _ in kinds)
-    return {hint for (hint, _), n in counts.items() if n > 1 and hint}
+        for kind, count in Counter(map(_kind, calls)).items():
+            shared.setdefault(kind, []).append(count)
+    kinds = {(_kind(call), len(x), (*sorted(x),)) for call, x in read.items()}
+    counts = Counter((kind, count) for kind, count, _ in kinds)
+    alike, several = Counter(kind for kind, *_ in kinds), Counter(map(_kind, read))
+    return {kind for (kind, _), n in counts.items() if n > 1} | {
+        kind
+        for kind, by in shared.items()
+        if alike[kind] == 1 in by and any(1 < n < several[kind] for n in by)
+    }
+
+
+def _kind(call: ModuleCall) -> str:
+    """The class that the file names, or where it stands but for numbers."""
+    return call.hint or re.sub(r"\d+", "0", call.path)
 
 
 def _depth_of_common(chains: list[tuple[ModuleCall, ...]]) -> int:

@@ -59,6 +59,7 @@ def test_what_state_dict_has() -> None:
     assert saved("_norm.weight") and saved("_scale") and saved("block.constant")
     assert not saved("_to_copy_1") and not saved("block._tensor_constant0")
     assert not saved("blocks.0.index_3") and not saved("index")
+    assert not saved("bitwise_and") and not saved("logical_or_2")
     assert not saved("zeros_like") and not saved("new_full_2") and saved("full_scale")
     assert not saved("inv", kind="BUFFER", persistent="False")
     computed = ir.Value(name="pad_2")
@@ -124,6 +125,19 @@ def test_angles_of_both_signs_train(low: int) -> None:
         row = g("Concat", half, half, axis=-1)
         y = g("Add", g("Mul", "x", g("Cos", row)), g("Sin", row))
     assert _trained(g, y) == ({"angles"} if low else set())
+
+
+@pytest.mark.parametrize("largest", [1, 2])
+def test_a_factor_of_zeros_and_ones_chooses_and_does_not_train(largest: int) -> None:
+    """As what a coupling of RealNVP leaves; its weight may begin with these, too."""
+    g = Traced(x=["batch", 4])
+    with g.module("layer", "Coupling"):
+        chosen = g.param("chosen", 4, value=np.float32([0, 1, 0, largest]))
+        rest = g("Sub", g.number(1.0), chosen)
+        weight = g.param("weight", 4, 4, value=np.eye(4, dtype=np.float32))
+        kept = g("MatMul", g("Mul", "x", chosen), weight)
+        y = g("Add", kept, g("Mul", g("Relu", kept), rest))
+    assert _trained(g, y) == {"weight", *(["chosen"] if largest > 1 else [])}
 
 
 def test_a_table_that_is_resized_trains() -> None:

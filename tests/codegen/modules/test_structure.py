@@ -347,15 +347,24 @@ def test_what_all_modules_of_a_kind_make_or_a_layer_takes_stays(
     assert made in found.source(holder)
 
 
-def test_constants_of_several_sizes_are_each_modules_own(emitted: Emit) -> None:
-    """Masks of windows, of which an exporter makes equal ones one."""
+@pytest.mark.parametrize("masks", ["a8 b4 b4", "a8 b8 c8 b8"])
+@pytest.mark.parametrize("kind", ["Layer", ""])
+def test_constants_of_several_sizes_are_each_modules_own(
+    emitted: Emit, masks: str, kind: str
+) -> None:
+    """Masks of windows, of which an exporter makes equal ones one; or of the halves
+    that a flow keeps. TorchScript doesn't name the class."""
     g = Traced(x=["batch", 8])
     x, before = "x", 8
-    masks = {n: g.weight(f"mask_{n}", value=np.arange(n, dtype="f")) for n in (8, 4)}
-    for i, size in enumerate((8, 4, 4)):
-        with g.module(f"layers.{i}", "Layer"):
+    for i, mask in enumerate(masks.split()):
+        size, first = int(mask[1]), ord(mask[0])
+        numbers = np.arange(first, first + size, dtype="f")
+        named = g.weight(
+            f"mask_{first * size}", value=numbers
+        )  # numbered: no program's
+        with g.module(f"layers.{i}", kind):
             y = g("Sigmoid", g.fc(x, "fc", before, size))
-            x, before = g("Mul", y, masks[size]), size
+            x, before = g("Mul", y, named), size
     found = emitted(g.model(y=x))
     assert found.classes == ["Layer", "Net"]
     assert found.body()[-2:] == ["x = layer(x)", "return x"]

@@ -1,5 +1,7 @@
 """Casts in a row: none, or one, where the first of them loses nothing.
 
+A truth's number is 0 where it is false, and 1 where it is true.
+
 An element type is a set of numbers. What the first cast holds exactly is the number it
 was, so the second is a cast of that; and one back to the first type gives it again.
 """
@@ -16,6 +18,7 @@ from .recognition import Recognition
 from .regions import Neighbourhoods
 
 STATEMENT = "the cast of a cast that loses nothing"
+TRUTH = "whether the number of a truth is 0, or 1 = Not(x), or x"
 
 
 @dataclass(frozen=True)
@@ -92,3 +95,22 @@ def cast_of_cast(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]
         gone = source.dtype == to[1]
         found = () if gone else drafts
         yield Recognition("cast_of_cast", (node, inner), found, evidence, source)
+
+
+def truth_of_cast(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
+    """Whether a truth is equal to a number, as masks are asked for their zeros."""
+    facts, known = around.facts, node.op_type == "Equal"
+    for x, other in (node.inputs, node.inputs[::-1]) if known else ():
+        cast = x.producer() if x is not None else None
+        if cast is None or other is None or (cast.op_type, cast.domain) != ("Cast", ""):
+            continue
+        source, number = cast.inputs[0], facts.uniform(other)
+        if source is None or source.dtype != ir.DataType.BOOL or number not in (0, 1):
+            continue
+        sizes = facts.dims(other)
+        if sizes is None or {*sizes} - {1} or cast.graph is not node.graph:
+            continue
+        if len(sizes) <= len(facts.dims(source) or ()):
+            drafts = () if number else (Draft("Not", [source]),)
+            evidence = f"{source.name} is true or false"
+            yield Recognition("truth_of_cast", (node, cast), drafts, evidence, source)

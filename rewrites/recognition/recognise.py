@@ -43,13 +43,17 @@ STATEMENTS = {
     **products.STATEMENTS,
     "group_norm": group_norm.STATEMENT,
     "cast_of_cast": cast_chains.STATEMENT,
+    "truth_of_cast": cast_chains.TRUTH,
     "movement_chain": movement_chains.STATEMENT,
     "scatter_of_places": scatters.STATEMENT,
 }
 CLASSES = {
     **dict.fromkeys(STATEMENTS, Exactness.ROUNDED),
     **dict.fromkeys(
-        "cast_of_cast attention_grouped movement_chain scatter_of_places".split(),
+        (
+            "cast_of_cast truth_of_cast attention_grouped movement_chain "
+            "scatter_of_places"
+        ).split(),
         Exactness.BITWISE,
     ),
     "heads_added": Exactness.BITWISE,
@@ -99,6 +103,7 @@ _Recognising = Callable[[ir.Node, Neighbourhoods], Iterator[Recognition]]
 # What is recognised, at which operators, and how.
 _WAYS: tuple[tuple[Collection[str], Collection[str], _Recognising], ...] = (
     (("cast_of_cast",), ("Cast",), cast_chains.cast_of_cast),
+    (("truth_of_cast",), ("Equal",), cast_chains.truth_of_cast),
     (("einsum",), ("Einsum",), products.einsum),
     (("heads_added",), ("Add",), products.heads_added),
     (("movement_chain",), movement_chains.MOVEMENTS, movement_chains.movement_chains),

@@ -213,6 +213,24 @@ def test_casts_that_are_one(types: str, one: bool) -> None:
     assert is_one_cast(*types.split()) == one
 
 
+@pytest.mark.parametrize(
+    ("number", "left"),
+    [("0", ["Not"]), ("1", []), ("2", ["Cast", "Equal"]), ("0, 0", ["Cast", "Equal"])],
+)
+def test_a_truth_that_is_asked_for_its_number(number: str, left: list[str]) -> None:
+    """TorchScript's mask == 0; numbers in a row may enlarge the mask."""
+    size = number.count(",") + 1
+    model = onnx.parser.parse_model(f"""<ir_version: 9, opset_import: ["": 20]>
+        g (bool[n, 1] mask, bool[n, {size}] other) => (bool[n, {size}] y)
+            <int64[{size}] asked = {{{number}}}> {{
+            whole = Cast<to = 7>(mask)
+            equal = Equal(whole, asked)
+            y = And(equal, other) }}""")
+    simplified = ir.from_proto(model)
+    simplify(simplified)
+    assert [n.op_type for n in simplified.graph] == [*left, "And"]
+
+
 @pytest.mark.parametrize("level", [1, 2])
 @pytest.mark.parametrize("bias", ["zeros", "drawn"])
 def test_a_layer_keeps_its_own_bias(bias: str, level: int) -> None:

@@ -127,7 +127,8 @@ def _of_groups(
     ]
     parameters = {"epsilon": read.parameters["epsilon"]}
     operator = "InstanceNormalization"
-    if groups < channels:
+    # What exporters see as groups to normalise it is groups, be they one channel each.
+    if groups < channels or len(rows) != len(dims) or "groups" in read.parameters:
         operator, parameters["groups"] = "GroupNormalization", groups
     return (*drafts, WORDS[operator].write([x, *filled], parameters))
 

@@ -239,6 +239,13 @@ def test_a_scale_of_others_than_channels_stays(between: str) -> None:
     assert found.count("Mul") == 1
 
 
+def test_groups_of_a_channel_each_are_groups() -> None:
+    """As exporters see an image for nn.GroupNorm(4, 4), and not for nn.InstanceNorm."""
+    nodes = """g = Reshape(x, flat)  n = InstanceNormalization<epsilon = 0.001>(g, s, s)
+        k = Reshape(n, whole)  y = Mul(k, s1)"""
+    assert operators(nodes, 2, 4, 3, 3) == ["GroupNormalization"]
+
+
 def test_groups_may_be_rows_of_two_axes() -> None:
     nodes = """g = Reshape(x, wide)  m = ReduceMean(g, last)  c = Sub(g, m)
         q = Mul(c, c)  v = ReduceMean(q, last)  w = Add(v, eps)

@@ -185,6 +185,10 @@ def _simplify(model: ir.Model, module: torch.nn.Module) -> None:
         onnxscript.rewriter.rewrite(model, _rules())
     passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     _pick_rows(model)
+    for node in model.graph.all_nodes():  # conv3d's zeros for the bias that it hasn't
+        bias = node.inputs[2] if node.op_type == "Conv" and node.inputs[2:] else None
+        if bias is not None and bias.shape is not None and len(bias.shape) != 1:
+            node.resize_inputs(2)
     passes.LiftSubgraphInitializersToMainGraphPass()(model)
     own, first = module.state_dict().keys(), dict[Any, ir.Value]()
     for name, value in list(model.graph.initializers.items()):

@@ -654,6 +654,14 @@ def test_norms_and_biases_of_zero_stay_layers(tmp_path: Path) -> None:
             np.testing.assert_array_equal(held[name], tensor.numpy())
 
 
+def test_a_convolution_of_volumes_may_have_no_bias(tmp_path: Path) -> None:
+    """PyTorch's exporter gives it zeros of two axes, which ONNX Runtime refuses."""
+    layer = nn.Conv3d(1, 4, 3, bias=False).eval()
+    fairhand.export(layer, (torch.ones(2, 1, 4, 4, 4),), tmp_path / "x.onnx")
+    (conv,) = onnx.load(tmp_path / "x.onnx").graph.node
+    assert len(conv.input) == 2
+
+
 ROOM = """
 <ir_version: 10, opset_import: ["" : 20]>
 room (float[batch, seq, 4] x, float[batch, past, 4] cache, float[batch, s53] mask)

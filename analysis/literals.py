@@ -70,7 +70,9 @@ def float_literal(value: float | np.generic) -> str:
     if exponent:
         mantissa = mantissa.removesuffix(".0")
         return f"{mantissa}e{int(exponent)}"
-    return text
+    first = text.removesuffix("000000.0").rstrip("0")
+    far = len(first.lstrip("-")) == 1 and text.endswith("000000.0")
+    return f"{first}e{len(text) - 2 - len(first)}" if far else text  # -1e9
 
 
 def _root(number: float, dtype: np.dtype[Any]) -> str:

@@ -75,8 +75,7 @@ class Expr:
         return Attribute(self, label=name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Expr:
-        operands = (*args, *kwargs.values())
-        return Call(self, *map(spell, operands), label=tuple(kwargs))
+        return Call(self, *map(spell, (*args, *kwargs.values())), label=tuple(kwargs))
 
     def __getitem__(self, key: Any) -> Expr:
         items = key if isinstance(key, tuple) else (key,)
@@ -276,11 +275,14 @@ class Tuple(Expr):
 
 
 class List(Expr):
-    """`[a, b]`"""
+    """`[a, b]`, or `[a] * 4` of one value four times"""
 
     __slots__ = ()
 
     def _text(self, operands: list[str]) -> str:
+        meant = {x.meant if isinstance(x, Ref) else x for x in self.operands}
+        if len(operands) > 3 and len(meant) == 1:
+            return f"[{operands[0]}] * {len(operands)}"
         return f"[{', '.join(operands)}]"
 
 

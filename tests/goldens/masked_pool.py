@@ -42,8 +42,8 @@ class MaskedPool(nn.Module):
         mask2 = mask.unsqueeze(-1)  # [batch, seq, 1]
         total = torch.where(mask2, states, 0.0).sum(dim=1)  # [batch, 8]
         x = mask2.float().sum(dim=1).clamp(min=1)  # [batch, 1]
-        chosen = torch.where(mask, states.amax(dim=-1), -1000000000.0)  # [batch, seq]
-        return self.fc(total / x.to(total.dtype)), chosen.softmax(dim=-1)
+        weights = torch.where(mask, states.amax(dim=-1), -1e9).softmax(dim=-1)
+        return self.fc(total / x.to(total.dtype)), weights
 
 
 def load(weights: str | Path = WEIGHTS, device: str = "cpu") -> MaskedPool:

@@ -41,7 +41,19 @@ from fairhand.analysis.spelling.expr import (
 )
 
 X, Y, Z = Name("x"), Name("y"), Name("z")
-V = Ref(ir.Value(name="v"))
+V, W = Ref(ir.Value(name="v")), Ref(ir.Value(name="w"))
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        ((V, V, V, V), "[v] * 4"),
+        ((V, V, V), "[v, v, v]"),
+        ((V, V, V, W), "[v, v, v, w]"),
+    ],
+)
+def test_a_list_of_one_value_is_said_once(row: tuple[Expr, ...], text: str) -> None:
+    assert render(List(*row), lambda leaf: str(leaf.meant.name)) == text
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,8 @@ class _Roles:
         if _is_statistic(value) or self._is_frozen(value):
             return False
         is_layer_s = f".{value.name}".endswith((".weight", ".bias"))
-        if self._passed and value not in self._passed and not is_layer_s:
+        learned = is_layer_s and not is_choice(tensor)  # no mask that is called bias
+        if self._passed and value not in self._passed and not learned:
             return False  # no result has a gradient by it
         if _is_turned(value):
             return bool((glance(tensor) < 0).any() and (glance(tensor) > 0).any())

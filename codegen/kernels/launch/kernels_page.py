@@ -73,8 +73,7 @@ _STAGES = "num_stages"
 def candidates(text: KernelSource) -> list[Options]:
     """What is tried; first of all what the heuristic says."""
     if text.tile:
-        tiles = [dict(zip(_TILE, sizes, strict=True)) for sizes in _TILES]
-        return [{}, *tiles]
+        return [{}, *(dict(zip(_TILE, sizes, strict=True)) for sizes in _TILES)]
     if _has_keys(text):
         pairs = [(keys, warps) for keys in (32, 64, 128) for warps in (4, 8)]
         return [{}, *({"BLOCK_N": n, "num_warps": w} for n, w in pairs)]

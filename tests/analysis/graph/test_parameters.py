@@ -140,6 +140,19 @@ def test_a_factor_of_zeros_and_ones_chooses_and_does_not_train(largest: int) -> 
     assert _trained(g, y) == {"weight", *(["chosen"] if largest > 1 else [])}
 
 
+def test_a_mask_that_is_called_bias_does_not_train() -> None:
+    """As that of nanoGPT's attention, which is asked where it is 0."""
+    g = Traced(x=["batch", 4, 4])
+    with g.module("attn", "Attention"):
+        x = g.fc("x", "fc", 4, 4)
+        seen = g.param("bias", 4, 4, value=np.tri(4, dtype=np.float32))
+        hidden = g("Equal", seen, g.number(0.0))
+        y = g("Where", hidden, g.number(-np.inf), x)
+    model = normalise(ir.from_proto(g.model(y=y)))
+    held = model.graph.initializers
+    assert not is_parameter(held["attn.bias"]) and is_parameter(held["attn.fc.bias"])
+
+
 def test_a_table_that_is_resized_trains() -> None:
     g = Traced(x=["batch", 3, 8, 8])
     scales = g.weight("val_3", value=np.float32([1, 1, 2, 2]))

@@ -48,8 +48,7 @@ from .ir.engine_plan import TRACED, EnginePlan
 from .ir.identifiers import class_name, package_name
 from .ir.package_plan import SourcePlan
 from .lanes.plan_json import write_plan
-from .load.given_shapes import Shapes, with_shapes
-from .load.implied_ranks import implied_ranks
+from .load.given_shapes import Shapes, implied_ranks, with_shapes
 from .load.read_model import Loaded, load
 from .modules.module_tree import make_tree
 from .modules.recover_modules import find_scopes

@@ -34,6 +34,7 @@ from .adapters.cleanup import (
     remove_idle_nodes,
     remove_unused,
     settle_switches,
+    slice_sequences,
     split_long,
     unused_opsets,
 )
@@ -46,9 +47,7 @@ from .adapters.opset_adapters import (
     AdapterSite,
     adapter_of,
 )
-from .adapters.prepared_tensors import name_prepared
-from .adapters.provenance import number_nodes, remember_origins
-from .adapters.split_sequences import slice_sequences
+from .adapters.provenance import name_prepared, number_nodes, remember_origins
 from .adapters.unique_names import UniqueNames, fix_names
 from .folding.duplicate_constants import turn_back
 from .lowering import load

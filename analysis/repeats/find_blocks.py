@@ -10,10 +10,9 @@ Works on the order of execution, with what reads what, and nothing else.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from .block_boundaries import outermost, widen
 from .cycles import Block, find_rounds
 from .repeat_counts import find_depths, one_apart
 from .repeated_phrases import with_phrase
@@ -389,3 +388,41 @@ class _Finder:
     def words(self, block: Block | Region) -> tuple[str, ...]:
         items = self.items[block.start : block.end]
         return tuple(item.signature for item in items)
+
+
+def outermost(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans that lie in no other, in order."""
+    found: list[tuple[int, int]] = []
+    for a, b in sorted(spans, key=lambda span: (span[0], -span[1])):
+        if not found or a >= found[-1][1]:
+            found.append((a, b))
+    return found
+
+
+def widen(
+    blocks: Sequence[Block], items: Sequence[Item], last: Mapping[Hashable, int]
+) -> None:
+    """All parts of a kind take in what scales or shifts the input of each.
+
+    `blocks` are those that the parts are in, `last` says where a value is last read.
+    """
+    ends = {part.end for block in blocks for part in block.inner}
+    kinds: dict[int, list[tuple[Block, Block]]] = {}
+    for block in blocks:
+        for part in block.inner:
+            kinds.setdefault(part.kind, []).append((part, block))
+
+    def fits(part: Block, block: Block) -> bool:
+        if part.start <= block.start or part.start in ends:
+            return False
+        item = items[part.start - 1]
+        own = all(last.get(value, -1) < part.end for value in item.outputs)
+        scales = item.signature in ("v * v", "v + v") and len(set(item.reads)) == 1
+        return own and scales
+
+    for same in kinds.values():
+        while all(fits(part, block) for part, block in same):
+            if len({items[part.start - 1].signature for part, _ in same}) > 1:
+                break
+            for part, _ in same:
+                part.start -= 1

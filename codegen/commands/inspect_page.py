@@ -14,7 +14,7 @@ import onnx_ir as ir
 from ...analysis.dataflow.dataflow import Dataflow
 from ...analysis.fusion.dnnfusion import Group
 from ...analysis.literals import one_line
-from ...analysis.repeats.display_stacks import stacks
+from ...analysis.repeats.repeat_counts import stacks
 from ..emit.render import environment
 from ..lanes.plan_json import Plans, plan_data
 from .inspect_plans import fusion_summary, lanes_summary

@@ -24,11 +24,10 @@ from ...analysis.literals import message_line, one_line
 from ..emit.kept_edits import STORED
 from ..emit.package_files import WEIGHTS, read_report
 from ..load.read_model import load
-from ..verify.computed_types import coarsest
 from ..verify.feeds import Case, case_at, find_cases
 from ..verify.parity import oracle
 from ..verify.rounding_noise import allowance, own_noise
-from ..verify.tolerances import compare_values
+from ..verify.tolerances import coarsest, compare_values
 from .interface import Interface, can_run, interface_of
 from .origins import restore_names
 from .program import Sizes, in_opset, place_of, traced

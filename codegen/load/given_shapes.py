@@ -8,8 +8,10 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from ...analysis.errors import FairhandError
+from ...analysis.errors import MALFORMED, FairhandError
 from ...analysis.literals import one_line
+from ...analysis.shapes.infer import infer
+from ...rewrites.normalise import normalise
 from .read_model import Loaded
 
 Shapes = Mapping[str, Sequence[int | str | None]]  # a name or None for any size
@@ -71,3 +73,38 @@ def _fits(
         for size, dim in zip(sizes, declared, strict=True)
         if isinstance(dim, int) and dim >= 0
     )
+
+
+_MOST_AXES = 5
+
+
+def implied_ranks(
+    model: ir.Model, given: Mapping[str, object]
+) -> dict[str, list[None]]:
+    """Shapes of open sizes for inputs that have none and aren't `given` one.
+
+    An input gets one if it is with one number of axes alone that the nodes fit each
+    other: a picture has as many as the kernels that go over it.
+    """
+    found: dict[str, list[None]] = {}
+    for value in model.graph.inputs:
+        name, is_tensor = str(value.name), isinstance(value.type, ir.TensorType)
+        if value.shape is not None or not is_tensor or name in given:
+            continue
+        tried = [{**found, name: [None] * rank} for rank in range(_MOST_AXES + 1)]
+        fitting = [shapes for shapes in tried if _fitting(model, shapes)]
+        if len(fitting) == 1:
+            (found,) = fitting
+    return found
+
+
+def _fitting(model: ir.Model, shapes: Mapping[str, Sequence[None]]) -> bool:
+    copy = model.clone()
+    for value in copy.graph.inputs:
+        if (shape := shapes.get(str(value.name))) is not None:
+            value.shape = ir.Shape(shape)
+    try:
+        infer(normalise(copy))
+    except (FairhandError, *MALFORMED):
+        return False
+    return True

@@ -16,13 +16,16 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
+from onnx.inliner import inline_local_functions
 
 from ...analysis.errors import LoadError, VerificationError
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.graph.traversal import all_nodes
-from ...analysis.graph.weightless import to_proto
+from ...analysis.graph.weightless import quiet, skeleton, to_proto
 from ...analysis.literals import message_line, one_line
+from ...analysis.ops.type_rules import known_to_onnx
 from ...analysis.oracle.child import OUT_OF_MEMORY
 from ...analysis.oracle.int8_overflow import NOTE, without_overflow
 from ...analysis.oracle.process import (
@@ -38,12 +41,10 @@ from ..load.random_outputs import drawn_outputs
 from ..load.read_model import TEXTUAL, Loaded
 from ..request.choices import AUTO
 from .bisect import first_difference
-from .computed_types import coarsest
 from .feeds import MOST_TEXT, Case, find_cases
 from .ill_conditioned import same_text, weight_noise, with_drawn_weights
-from .misfits import misfit
 from .rounding_noise import CONTINUOUS, Allowance, allowance, noise_text, own_noise
-from .tolerances import COARSE, compare_values
+from .tolerances import COARSE, coarsest, compare_values
 
 DRAWN = "output {}: drawn at random: only its type and shape were compared"
 _CANNOT_LOAD = (
@@ -398,3 +399,33 @@ def run_package(
             f"the emitted package can't run: {message_line(text, 300)}",
             hint=smaller if error.fatal else fault,
         ) from None
+
+
+_LARGE = 1024  # bytes of a tensor that decides nothing
+_LONGEST = 300
+_NUMBERS = [t for t in ir.DataType if t.is_floating_point() or t.is_integer()]
+_NARROW = [t for t in _NUMBERS if t.bitwidth < 8 + t.is_floating_point()]
+
+
+def misfit(model: ir.Model) -> str:
+    """What onnx says of types or sizes that don't fit each other, and of which node; ""
+    if they do. Its rules err in some places.
+
+    onnx and ONNX Runtime refuse moving elements of types that NumPy lacks, which
+    packages do: of files that take any, nothing is said.
+    """
+    if any(value.dtype in _NARROW for value in model.graph.inputs):
+        return ""
+    try:
+        proto, _ = skeleton(model, _LARGE, noted=False)
+        with quiet(), known_to_onnx(proto):
+            for node in proto.graph.node:
+                node.name = node.name or f"none, computes {', '.join(node.output)}"
+            onnx.shape_inference.infer_shapes(
+                inline_local_functions(proto) if proto.functions else proto,
+                check_type=True,
+                strict_mode=True,
+            )
+    except Exception as error:  # protobuf's, onnx's and the graph library's
+        return one_line(str(error).strip(), _LONGEST)
+    return ""

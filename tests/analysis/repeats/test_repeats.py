@@ -15,8 +15,7 @@ from support.repeated_items import chain, residuals, spans
 from support.traced import stripped
 
 import fairhand
-from fairhand.analysis.repeats.block_boundaries import widen
-from fairhand.analysis.repeats.find_blocks import Block, find_blocks
+from fairhand.analysis.repeats.find_blocks import Block, find_blocks, widen
 from fairhand.analysis.repeats.repeat_counts import one_apart
 from fairhand.analysis.repeats.single_entry_regions import Item
 

@@ -15,7 +15,7 @@ import pytest
 from support.emitted import EXAMPLES
 from support.handmade import model, node, save
 
-from fairhand.analysis.repeats.display_stacks import SAVING, Stack, stacks
+from fairhand.analysis.repeats.repeat_counts import SAVING, Stack, stacks
 from fairhand.codegen.cli import main
 
 TRANSFORMER = EXAMPLES / "digits_transformer.onnx"

@@ -22,7 +22,7 @@ from fairhand.analysis.partition.request import Degrees
 from fairhand.analysis.partition.search import Sharing
 from fairhand.codegen.cli import main
 from fairhand.codegen.parallel import rehearse as rehearsal
-from fairhand.codegen.parallel.picture import time_line
+from fairhand.codegen.parallel.add import time_line
 from fairhand.codegen.parallel.plan import Plan
 from fairhand.codegen.parallel.rehearse import rehearse
 from fairhand.codegen.parallel.write import _listed

@@ -10,8 +10,7 @@ import onnx_ir as ir
 import pytest
 
 import fairhand
-from fairhand.codegen.verify.computed_types import coarsest
-from fairhand.codegen.verify.tolerances import TOLERANCES
+from fairhand.codegen.verify.tolerances import TOLERANCES, coarsest
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]>\n'
 HALF, BRAIN = TOLERANCES["float16"], TOLERANCES["bfloat16"]

@@ -3,16 +3,17 @@
 A cache is an input of which an output is the next: the one that is nearest to the
 output in the graph and is of its type and rank. Where a size is open, it counts places
 of tokens, and the output has those of this step behind the others; where none is, it is
-a state. Names decide between inputs that are equally near, and where the graph can't
-tell: which integers are positions, and which output an encoder's keys come from in a
-file whose branches are merged.
+a state. One that has as many places behind a step, which is told numbers of places, is
+a buffer that is written there. Names decide between inputs that are equally near, and
+where the graph can't tell: which integers are positions, and which output an encoder's
+keys come from in a file whose branches are merged.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
 
@@ -37,6 +38,12 @@ class Cache:
     output: str
     shape: tuple[int | str, ...]
 
+    def of(self, old: int | str, new: int | str) -> Cache:
+        """The same, where the axis of one size has another."""
+        once = self.shape.count(old) == 1
+        found = tuple(new if once and size == old else size for size in self.shape)
+        return replace(self, shape=found)
+
 
 @dataclass(frozen=True)
 class Decoder:
@@ -55,9 +62,11 @@ class Decoder:
     rows: int  # that the file fixes; 0 for any
     chunk: int  # tokens that a step may take; 0 for any
     most: int  # places that tables of positions have; 0 for any
-    grows: (
-        bool  # whether each cache has a place more for each token, as far as is known
-    )
+    grows: bool  # whether each has a place more for each token, as far as is known
+    written: int | None = None  # places of buffers that are written at some; 0: any
+    at: tuple[str, ...] = ()  # numbers of places, the same for all rows
+    # The axis of a state that may have any size.
+    sized: Mapping[str, int] = field(default_factory=dict)
 
 
 def find_decoder(
@@ -74,7 +83,7 @@ def find_decoder(
         return None
     ids, logits, vocabulary = parts
     fixed = {key: n for key, n in sizes[0].items() if all(s[key] == n for s in sizes)}
-    reader = _Interface(graph, shapes, ids, fixed if len(sizes) > 1 else {})
+    reader = _Interface(shapes, ids, fixed if len(sizes) > 1 else {})
     others = [v for v in graph.outputs if v is not logits]
     pairs = reader.pairs([v for v in inputs if v is not ids], others)
     caches = reader.caches(pairs)
@@ -85,35 +94,62 @@ def find_decoder(
     crossing = {v: o for v in rest for o in left if _alike(v, o, shapes)}
     made = {v: [x for node in v.consumers() for x in node.outputs] for v in crossing}
     read = [v for v in crossing if not {*others}.issuperset(made[v])]
-    counted = [v for v in read if shapes.rank(v) == 0]
-    crossing = {v: o for v, o in crossing.items() if v not in counted}
+    crossing = {v: o for v, o in crossing.items() if v not in read or shapes.rank(v)}
     cross = reader.caches(crossing)
-    mask, positions, branch = reader.roles([v for v in rest if v not in crossing])
-    known = {mask, positions, branch, *crossing}
-    lengths, batch = shapes.dims(logits) or (), reader.batch
-    one = len(lengths) == 3 and lengths[1] == 1
-    size = reader.length if isinstance(reader.length, int) else int(one)
+    mask, positions, branch, at = reader.roles([v for v in rest if v not in crossing])
+    known = {mask, positions, branch, *at, *crossing}
+    lengths, batch = (shapes.dims(logits) or ())[1:-1], reader.batch
+    size = reader.length if isinstance(reader.length, int) else int(lengths == (1,))
+    open_ = {str(n) for v in pairs for n in shapes.dims(v) or () if n != batch}
     # An index of one row, as of a batch, says nothing of places.
     tables_of_places = [
-        *_limits(positions),
-        *reader.lengths(pairs, length_limits(graph)),
+        *(size for value in (positions, *at) for size in _limits(value)),
+        *(rows for size, rows in length_limits(graph).items() if size in open_),
     ]
     limits = [size for size in tables_of_places if size > 1]
+    seen = shapes.dims(mask) or () if mask else ()
+    told = [*limits, *seen[-1:]] if mask or positions or at else []
+    stays, grows = reader.growth(pairs)
+    settled, written, sized = _settled([*filter(None, caches)], stays, told, sizes[0])
     return Decoder(
-        ids.name or "",
-        logits.name or "",
+        _name(ids),
+        _name(logits),
         _name(mask),
         _name(positions),
         _name(branch),
-        tuple(c for c in caches if c),
+        tuple(settled),
         tuple(c for c in cross if c),
-        tuple(v.name or "" for v in rest if v not in known),
+        tuple(_name(v) for v in rest if v not in known),
         vocabulary,
         batch if isinstance(batch, int) else 0,
         size,
-        min(limits, default=0),
-        reader.grows(pairs),
+        min([*limits, written] if written else limits, default=0),
+        grows,
+        written,
+        tuple(map(_name, at)),
+        sized,
     )
+
+
+def _settled(
+    caches: list[Cache],
+    stays: Mapping[str, str],
+    told: Sequence[Dim],
+    sizes: Mapping[str, int],
+) -> tuple[list[Cache], int | None, dict[str, int]]:
+    """Caches whose open sizes are places alone, and Decoder.written and .sized.
+
+    `stays` are open sizes that a step doesn't change: of places, if it is told any.
+    """
+    grow = any(PLACES in c.shape and c.input not in stays for c in caches)
+    known = [size for c in caches for size in c.shape if isinstance(size, int)]
+    fixed = [0] if stays else [n for n in known if n in told]
+    if told and fixed and not grow:
+        return [c.of(fixed[0], PLACES) for c in caches], fixed[0], {}
+    sized = {c.input: c.shape.index(PLACES) for c in caches if c.input in stays}
+    each = (sizes.get(stays.get(c.input, ""), PLACES) for c in caches)
+    settled = [c.of(PLACES, n) for c, n in zip(caches, each, strict=True)]
+    return settled, None, sized
 
 
 def _name(value: ir.Value | None) -> str:
@@ -153,7 +189,6 @@ def _ids_and_logits(
 
 @dataclass(frozen=True)
 class _Interface:
-    graph: ir.Graph
     shapes: ShapeFacts
     ids: ir.Value
     fixed: Mapping[str, int]
@@ -200,40 +235,41 @@ class _Interface:
 
     def _shape(self, value: ir.Value, output: ir.Value) -> tuple[int | str, ...]:
         dims = self.shapes.dims(value) or ()
+        after = self.shapes.dims(output) or dims
         batch = [i for i, size in enumerate(dims) if size == self.batch]
         rows = batch[0] if batch else 0
         shape: list[int | str] = []
         for axis, size in enumerate(dims):
             grows = _declared(value, axis) != _declared(output, axis)
             known = "" if grows else self.fixed.get(str(size), "")
-            number = size if isinstance(size, int) else known
+            sizes = (n for n in (size, after[axis]) if isinstance(n, int))
+            number = next(sizes, known)
             open_ = number == "" and axis != 0
             shape.append(ROWS if axis == rows else PLACES if open_ else number)
         return tuple(shape)
 
-    def grows(self, pairs: Mapping[ir.Value, ir.Value]) -> bool:
-        """Whether all have as many places more as a step has tokens."""
+    def growth(self, pairs: Mapping[ir.Value, ir.Value]) -> tuple[dict[str, str], bool]:
+        """The open size of each that has it behind a step too; whether all have as many
+        places more as a step has tokens."""
+        stays, grows = {}, True
         for value, output in pairs.items():
-            shape = self._shape(value, output)
-            if PLACES in shape:
-                axis = shape.index(PLACES)
-                before, after = (self.shapes.dims(v) for v in (value, output))
-                if not before or not after or after[axis] != before[axis] + self.length:
-                    return False
-        return True
+            before, after = (self.shapes.dims(v) or () for v in (value, output))
+            for axis, size in enumerate(self._shape(value, output)):
+                if size == PLACES:
+                    more = after[axis] == before[axis] + self.length
+                    told = _declared(value, axis) == _declared(output, axis)
+                    grows &= more
+                    if before[axis] == after[axis] or (told and not more):
+                        stays[_name(value)] = str(before[axis])
+        return stays, grows
 
-    def lengths(
-        self, pairs: Mapping[ir.Value, ir.Value], limits: Mapping[str, int]
-    ) -> Iterator[int]:
-        """How many places may come before a token, by tables that are read there."""
-        for value in pairs:
-            for size in self.shapes.dims(value) or ():
-                if size != self.batch and str(size) in limits:
-                    yield limits[str(size)]
-
-    def roles(self, rest: Sequence[ir.Value]) -> tuple[ir.Value | None, ...]:
-        """The mask of all places, the positions of new tokens, and the branch."""
+    def roles(
+        self, rest: Sequence[ir.Value]
+    ) -> tuple[ir.Value | None, ir.Value | None, ir.Value | None, list[ir.Value]]:
+        """The mask of all places, the positions of new tokens, the branch, and numbers
+        of places."""
         mask = positions = branch = None
+        at = []
         places = self.shapes.dims(self.ids) or ()
         sizes = [self.shapes.dims(value) or () for value in rest]
         lengths = {self.length, *(dims[1] for dims in sizes if len(dims) == 3)}
@@ -242,17 +278,23 @@ class _Interface:
             by_axes = dims[1:] == places and isinstance(dims[0], int)  # of images
             if value.dtype is ir.DataType.BOOL and len(dims) < 2:
                 branch = value
-            elif "position" in name and (by_axes or dims in (places, places[1:])):
+            elif "position" in name and (
+                by_axes or (dims[1:], len(dims)) == (places[1:], 2)
+            ):
                 positions = value
+            elif is_whole(value) and (
+                dims in ((), (1,)) or ("position" in name and dims == places[1:])
+            ):
+                at.append(value)
             elif (
                 "mask" in name
                 and "encoder" not in name
-                and len(dims) == 2
-                and dims[1] not in lengths  # a mask of states that are given
-                and not isinstance(dims[1], int)
+                and (len(dims) == 2 or dims[1:-1] in ((self.length,), (1, self.length)))
+                and dims[-1] not in lengths  # a mask of states that are given
+                and (len(dims) > 2 or not isinstance(dims[1], int))
             ):
                 mask = value
-        return mask, positions, branch
+        return mask, positions, branch, at
 
 
 def _fit(value: ir.Value, output: ir.Value, shapes: ShapeFacts) -> bool:

@@ -37,6 +37,7 @@ _ROOM = {
     " behind a\nrow's last token: report.json says how little that changes.",
     "counted": "The network sees a multiple of BLOCK places, and counts those in use:"
     " it compares\ntheir number with places, which hides the others.",
+    "placed": "The network sees a multiple of BLOCK places, written where it is told.",
     "": "The network sees the places that are in use alone: {reason}.",
 }
 
@@ -46,9 +47,10 @@ _CACHE_NOTE = """\
 # of tokens; one without places is a state. CROSS are an encoder's, of the first step.\
 """
 # What caches.py is told of a Decoder and a Layout.
-_TOLD = """ids logits mask positions branch given vocabulary most rows chunk together
+_TOLD = """ids logits mask positions at branch given vocabulary most rows chunk together
     room""".split()
 _NOTES = {
+    "AT": "  # of new tokens in what is seen, the same for all rows",
     "BRANCH": "  # whether there is a past",
     "GIVEN": "  # inputs that are the caller's, and the same in every step",
     "WEIGHTS": "  # types of the floats that load() reads",
@@ -103,7 +105,8 @@ def generate_texts(
     """The text of each file, where `weights` has floats of these types."""
     known = vars(decoder) | vars(layout)
     values = {name.upper(): known[name] for name in _TOLD}
-    values |= {"WEIGHTS": weights, "BLOCK": BLOCK if layout.room else 1}
+    block = decoder.written or BLOCK
+    values |= {"WEIGHTS": weights, "BLOCK": block if layout.room else 1}
     given = {
         name: f"{name} = {short_literal(value)}{_NOTES.get(name, '')}"
         for name, value in values.items()
@@ -114,8 +117,10 @@ def generate_texts(
     files = {
         "caches.py": True,
         "returned.py": layout.returned,
-        "behind.py": layout.room == "behind",
+        "behind.py": layout.room in ("behind", "counted", "placed"),
+        "grouped.py": layout.room == "behind",
         "counted.py": layout.room == "counted",
+        "placed.py": layout.room == "placed",
         "nested.py": nested,
     }
     used = [f"caches/{file}" for file, is_used in files.items() if is_used]

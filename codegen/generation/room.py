@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from math import inf
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +63,8 @@ def find_layout(
                 f"tokens can't be generated: {one_line(name)} is one number for all"
                 " rows, which generate.py doesn't feed"
             )
-    reason = ""
+    failed: list[tuple[float, str]] = []  # by how far scores are off, and why
+    given = {"package": str(package), "inputs": {**inputs}, "sized": decoder.sized}
     leaps = any(map(quantises, all_nodes(graph)))
     try:
         with Apart(package, "eager", _LIMITS) as running:
@@ -72,18 +75,18 @@ def find_layout(
                     layout = replace(layout, reason="several devices share it")
                 write(layout)
                 try:
-                    tried = _tried(running, package, inputs, leaps)
+                    tried = _tried(running, given, leaps)
                 except RunFailed as error:
                     if error.fatal:
                         raise
-                    reason = reason or one_line(str(error), 200)
+                    failed.append((inf, one_line(str(error), 200)))
                     continue
                 if _fits(tried):
                     return replace(layout, certificate=tried)
-                reason = reason or _off(tried)
+                failed.append((tried["error"], _off(tried)))
     except RunFailed as error:
-        reason = one_line(str(error), 200)
-    raise _refused(reason)
+        failed = [(inf, one_line(str(error), 200))]
+    raise _refused(min(failed, key=itemgetter(0))[1])
 
 
 def confirm_layout(
@@ -97,7 +100,8 @@ def confirm_layout(
     said = certificate if isinstance(certificate, dict) else {}
     try:
         with Apart(package, "eager", _LIMITS) as running:
-            tried = _tried(running, package, inputs, "noise" in said)
+            given = {"package": str(package), "inputs": {**inputs}, "sized": {}}
+            tried = _tried(running, given, "noise" in said)
     except RunFailed as error:
         raise _refused(one_line(str(error), 200)) from None
     if not _fits(tried):
@@ -140,10 +144,7 @@ def _fits(tried: Mapping[str, Any]) -> bool:
     return bool(tried["error"] <= allowed)
 
 
-def _tried(
-    running: Apart, package: Path, inputs: Mapping[str, Any], leaps: bool
-) -> dict[str, Any]:
-    given = {"package": str(package), "inputs": dict(inputs)}
+def _tried(running: Apart, given: dict[str, Any], leaps: bool) -> dict[str, Any]:
     found = running.call(_TRIAL, given)
     alone, shown = found["alone"], found["shown"]
     with np.errstate(invalid="ignore"):
@@ -186,13 +187,14 @@ def _layouts(decoder: Decoder, graph: ir.Graph) -> Iterator[Layout]:
         reason = "it has branches or loops, which may hang on lengths"
     elif placed:
         rooms = ["before", "behind", "counted"] if decoder.mask else ["counted"]
+        rooms = rooms if decoder.written is None else ["placed"]
         # Some take one token behind others, and prompts that have none before them.
         for chunk in dict.fromkeys([first.chunk, decoder.chunk]):
             for room in rooms:
                 yield replace(first, chunk=chunk, room=room, reason="")
             if first.together:
                 yield replace(
-                    first, chunk=chunk, room="counted", together=False, reason=""
+                    first, chunk=chunk, room=rooms[-1], together=False, reason=""
                 )
     if first.together and not placed:
         yield replace(first, reason=reason)

@@ -32,15 +32,19 @@ def trial(given: Mapping[str, Any]) -> dict[str, Any]:
     row is read as a whole with caches that are joined, and `shown`, by caches.py.
 
     `given` has the "package", a folder that is imported already, and some "inputs" of
-    its network. "prompts" are lengths, "how" is the way in which caches.py calls it.
+    its network. States that are "sized" have twice as many along an axis where they are
+    `alone`, which is to change nothing. "prompts" are lengths, "how" is the way in
+    which caches.py calls it.
     """
     package = imported(given["package"]).__name__
     caches, generate = _loaded(package)
     network = caches.flat(_model(package))
     rows, same = _prompts(caches), _same(caches, given)
     kept: list[bool] = []
+    fresh = caches.buffers(1, 0, torch.device("cpu"))
+    wide = {n: torch.cat([fresh[n]] * 2, axis) for n, axis in given["sized"].items()}
     with torch.inference_mode():
-        alone = [list(_joined(caches, network, row, same)) for row in rows]
+        alone = [list(_joined(caches, network, row, same | wide)) for row in rows]
         shown = list(_shown(caches, network, rows, generate.batches, same, kept))
         if not caches.ROWS:  # those of one length are read at once
             shown += _shown(caches, network, rows[1:], generate.batches, same, kept)
@@ -130,15 +134,18 @@ def _joined(
     """Scores behind a row's prompt and each of its last tokens."""
     device = torch.device("cpu")
     # What is told of lengths is given buffers by its clients; windows count on them.
-    room = len(tokens) if caches.ROOM == "behind" else 0
+    rooms = {"behind": len(tokens), "placed": caches.whole_blocks(len(tokens))}
+    room = rooms.get(caches.ROOM, 0)
     feeds = caches.buffers(1, room, device) | same
     prompt = len(tokens) - _STEPS
     ends = [*range(1, prompt)] if caches.CHUNK == 1 else []
     at = 0
     for end in [*ends, *range(prompt, len(tokens) + 1)]:
+        seen = room if caches.ROOM == "placed" else end
         places = {
             caches.IDS: torch.tensor([tokens[at:end]]),
-            caches.MASK: torch.ones(1, end),
+            caches.MASK: torch.ones(1, end - at, seen).tril(at).bool(),
+            **dict.fromkeys(caches.AT, torch.arange(at, end)[None]),
             caches.POSITIONS: torch.arange(at, end)[None],
             caches.BRANCH: torch.tensor([at > 0]),
         }

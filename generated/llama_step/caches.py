@@ -21,6 +21,7 @@ IDS = "input_ids"
 LOGITS = "logits"
 MASK = "attention_mask"
 POSITIONS = ""
+AT = ()  # of new tokens in what is seen, the same for all rows
 BRANCH = ""  # whether there is a past
 GIVEN = ()  # inputs that are the caller's, and the same in every step
 # Input -> the output that is the next one, and its sizes: "rows" of a batch, "places"
@@ -111,10 +112,7 @@ class Room(Tensor):
 
 
 class Caches:
-    """Those of a batch's rows, each from its first token on, and zeros behind its last.
-
-    A step sees ceil(tokens / BLOCK) shapes.
-    """
+    """Those of a batch's rows, each from its first token on, zeros behind its last."""
 
     def __init__(
         self,
@@ -130,8 +128,10 @@ class Caches:
         """
         self.device, self.most, self.floats = device, most, floats
         self.lengths = [0] * len(prompts)  # tokens of each row so far
-        self.first = [BLOCK + max(prompts) - length for length in prompts]
-        places = BLOCK + whole_blocks(most)
+        before = BLOCK if ROOM == "before" else 0
+        longest = 0 if ROOM in ("behind", "counted") else before + max(prompts)
+        self.first = [longest and longest - length for length in prompts]
+        places = before + whole_blocks(most)
         self.tensors = buffers(len(prompts), places, device, floats, parts)
 
     def read(
@@ -170,7 +170,7 @@ class Caches:
             raise ValueError(f"the caches have room for {self.most} tokens")
         start, seen = self.window(rows, new)
         feeds = self.tensors | {name: value[rows] for name, value in given.items()}
-        places = self.places(lengths, new, seen) | {IDS: torch.tensor(ids)}
+        places = self.places(rows, new, seen) | {IDS: torch.tensor(ids)}
         for name in INPUTS.keys() & places.keys():
             feeds[name] = places[name].to(self.device)
         parts = {name: self.part(name, rows, start, seen) for name in CACHES}
@@ -220,15 +220,24 @@ class Caches:
 
     def window(self, rows: slice, new: int) -> tuple[int, int]:
         """Where what the network sees of the caches begins, and how long it is."""
-        return 0, whole_blocks(max(self.lengths[rows]) + new)
+        return 0, whole_blocks(max(self.ends(rows, 0)) + new)
 
-    def places(self, lengths: list[int], new: int, seen: int) -> dict[str, Tensor]:
-        """Which places the rows have, and those of their new tokens."""
-        known = torch.tensor(lengths)[:, None]
+    def ends(self, rows: slice, seen: int) -> list[int]:
+        """Where in what is seen the rows' new tokens come."""
+        pairs = zip(self.first[rows], self.lengths[rows], strict=True)
+        return [first + length for first, length in pairs]
+
+    def places(self, rows: slice, new: int, seen: int) -> dict[str, Tensor]:
+        """Which places each new token looks at, and which are their own."""
+        known = torch.tensor(self.lengths[rows])[:, None]
+        ends, each = torch.tensor(self.ends(rows, seen))[:, None], torch.arange(new)
+        at, first = ends + each, ends - known
+        every = torch.arange(max(seen, int(ends.max()) + new))
         return {
-            MASK: torch.arange(seen) < known + new,
-            POSITIONS: known + torch.arange(new),
+            MASK: (every >= first[..., None]) & (every <= at[..., None]),
+            POSITIONS: known + each,
             BRANCH: known[0] > 0,
+            **dict.fromkeys(AT, at),
         }
 
     def part(self, name: str, rows: slice, start: int, seen: int) -> Tensor:
@@ -259,8 +268,8 @@ class Caches:
         for name in INPUTS:
             value = fitting(name, _plain(feeds[name]), self.floats)
             if name == MASK:
-                used = Places.of(known + new, number + new, value.shape[1])
-                value = Room.counted(value, 1, used)
+                used = Places.of(known + new, number + new, value.shape[-1])
+                value = Room.counted(value, value.dim() - 1, used)
             elif name in CACHES and "places" in CACHES[name][1]:
                 axis = CACHES[name][1].index("places")
                 used = Places.of(known, number, value.shape[axis])
@@ -324,9 +333,20 @@ def dtype_of(name: str, floats: torch.dtype | None = None) -> torch.dtype:
 
 def fitting(name: str, value: Tensor, floats: torch.dtype | None = None) -> Tensor:
     """A value of the type that an input has, and of its rank: of one row without an
-    axis of rows, and the same for each part of an image's places, which text has."""
+    axis of rows, and the same for each part of an image's places, which text has. Of
+    the places that new tokens look at, a mask without an axis of them has the last's.
+    """
     shape = INPUTS[name][1] or ()
-    value = value[0] if len(shape) < value.dim() else value
+    if name == MASK:
+        value = (
+            value[:, -1] if len(shape) == 2 else value.unflatten(0, (-1, *shape[1:-2]))
+        )
+        dtype = dtype_of(name, floats)
+        if len(shape) > 2 and dtype.is_floating_point:
+            added = torch.zeros_like(value, dtype=dtype)
+            value = added.masked_fill(~value, torch.finfo(dtype).min)
+    while len(shape) < value.dim():
+        value = value[0]
     parts: Any = shape[: len(shape) - value.dim()]
     return value.expand((*parts, *value.shape)).to(dtype_of(name, floats))
 

@@ -7,10 +7,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 from transformers import Cache, GenerationMixin, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
 from .caches import (
+    AT,
     BRANCH,
     CACHES,
     CHUNK,
@@ -21,11 +23,13 @@ from .caches import (
     MASK,
     POSITIONS,
     ROOM,
+    TOGETHER,
     VOCABULARY,
     buffers,
     converted,
     fitting,
     flat,
+    whole_blocks,
 )
 from .model import INPUTS, OUTPUTS
 
@@ -43,6 +47,11 @@ class Past(Cache):
         self.tensors: dict[str, Tensor] = {}
         self.length = 0
 
+    @property
+    def is_linear(self) -> list[bool]:
+        """What tells transformers to pass tokens alone that are not in here."""
+        return [False]
+
     def get_seq_length(self, *_: Any, **__: Any) -> int:
         """How many tokens there were."""
         return self.length
@@ -55,6 +64,18 @@ class Past(Cache):
                 rows = shape.index("rows")
                 self.tensors[name] = tensor.index_select(rows, beam_idx)
 
+    def seen(self, places: int) -> int:
+        """How many the network is shown, which are `places` or more."""
+        if ROOM != "placed":
+            return places
+        for name, (_, shape) in CACHES.items():
+            if "places" in shape:
+                tensor, axis = self.tensors[name], shape.index("places")
+                more = whole_blocks(places) - tensor.shape[axis]
+                sides = [0, 0] * (tensor.dim() - 1 - axis) + [0, more]
+                self.tensors[name] = pad(tensor, sides)
+        return whole_blocks(places)
+
     def crop(self, tokens: int) -> None:
         """Forget the last `-tokens`; all but so many, as transformers before 5 says it.
 
@@ -66,7 +87,7 @@ class Past(Cache):
             if "places" not in shape:
                 raise ValueError(f"{name} is a state: it can't forget tokens")
             axis = shape.index("places")
-            if self.tensors[name].shape[axis] != self.length:
+            if ROOM != "placed" and self.tensors[name].shape[axis] != self.length:
                 raise ValueError(f"{name} has dropped places: it can't forget tokens")
             self.tensors[name] = self.tensors[name].narrow(axis, 0, length)
         self.length = min(length, self.length)
@@ -157,7 +178,8 @@ class ForTransformers(PreTrainedModel, GenerationMixin):
             past.tensors = buffers(rows, 0, input_ids.device, floats)
         if attention_mask is None:
             attention_mask = input_ids.new_ones(rows, past.length + new)
-        if ROOM != "before" and not attention_mask.all():
+        shown = ROOM == "before" or (ROOM == "placed" and TOGETHER)
+        if not shown and not attention_mask.all():
             raise ValueError("the prompts of a batch have to be of one length")
         if position_ids is None:
             position_ids = attention_mask.cumsum(-1)[:, -new:] - 1
@@ -165,16 +187,19 @@ class ForTransformers(PreTrainedModel, GenerationMixin):
         size, logits = 1 if last_alone else CHUNK or new, []
         steps = zip(input_ids.split(size, 1), position_ids.split(size, 1), strict=True)
         for ids, places in steps:
-            seen = attention_mask[:, : past.length + ids.shape[1]]
-            feeds = {IDS: ids, MASK: seen, POSITIONS: places, **given}
+            feeds = {IDS: ids, MASK: attention_mask, POSITIONS: places, **given}
             logits.append(self.step(past, feeds))
         found: Any = {KEPT: past}
         return Seq2SeqLMOutput(logits=torch.cat(logits, 1), **found)
 
     def step(self, past: Past, feeds: dict[str, Tensor]) -> Tensor:
         """Logits [rows, tokens, vocabulary] of as many tokens as the network takes."""
-        (rows, new), floats = feeds[IDS].shape, converted(self.model)
-        feeds = feeds | {BRANCH: feeds[IDS].new_tensor([past.length > 0])}
+        ids, floats = feeds[IDS], converted(self.model)
+        (rows, new), end = ids.shape, past.length + ids.shape[1]
+        at = torch.arange(past.length, end, device=ids.device)[None]
+        mask = pad(feeds[MASK][:, None, :end].bool(), (0, past.seen(end) - end))
+        mask = mask & (torch.arange(mask.shape[-1], device=ids.device) <= at[..., None])
+        feeds |= {BRANCH: at[0, :1] > 0, MASK: mask, **dict.fromkeys(AT, at)}
         feeds = {n: fitting(n, t, floats) for n, t in feeds.items() if n} | past.tensors
         results = flat(self.model)(*(feeds[name] for name in INPUTS))
         outputs = dict(zip(OUTPUTS, results, strict=True))

@@ -174,6 +174,41 @@ FORMS = {
   logits = MatMul(z, head)
 """,
     ),
+    "biased": (  # a mask that is added, of each new token's places
+        f"{_IDS}, float[batch, 1, new, total] attention_mask,"
+        f" int64[batch, new] position_ids, {_PAIR}",
+        f"{_LOGITS}, {_NEXT}",
+        _PLACED
+        + _HEADS
+        + _JOINED
+        + _ATTEND.replace(
+            "Where(visible, products, nothing)", "Add(seen, products)"
+        ).replace(
+            "  nothing = Constant<value_float=-3e38>()",
+            "  half = Constant<value_float=0.5>()\n  seen = Mul(attention_mask, half)",
+        ),
+    ),
+    "placed": (  # buffers that are written behind so many places
+        f"{_IDS}, bool[batch, 1, new, total] attention_mask, int64[batch, new]"
+        f" position_ids, int64 past_length, {_PAIR}".replace("past,", "total,"),
+        f"{_LOGITS}, {_NEXT}",
+        _PLACED + _HEADS + """
+  shape = Shape(k)
+  zero = Constant<value_int=0>()
+  one = Constant<value_int=1>()
+  two = Constant<value_int=2>()
+  count = Gather(shape, two)
+  each = Range(zero, count, one)
+  new_places = Add(each, past_length)
+  last = Constant<value_ints=[-1]>()
+  column = Unsqueeze(new_places, last)
+  index = Expand(column, shape)
+  keys = ScatterElements<axis=2>(past_k, index, k)
+  values = ScatterElements<axis=2>(past_v, index, v)
+  present_k = Identity(keys)
+  present_v = Identity(values)
+""" + _ATTEND.replace("visible", "attention_mask"),
+    ),
     "state": (  # a sum that fades: neither keys nor places
         f"{_IDS}, float[batch, 8] state",
         f"{_LOGITS}, float[batch, 8] next",
@@ -237,6 +272,29 @@ def _dropping(count: int) -> tuple[str, str, str]:
     return inputs, outputs, constants + nodes
 
 
+_KEPT = (  # a state of the last tokens, as many as it has, of which three are read
+    f"{_IDS}, float[batch, 8, kept] state",
+    f"{_LOGITS}, float[batch, 8, kept] next",
+    """
+  x = Gather(table, ids)
+  turned = Transpose<perm=[0, 2, 1]>(x)
+  joined = Concat<axis=2>(state, turned)
+  filtered = Conv<group=8>(joined, taps)
+  ids_shape = Shape(ids)
+  state_shape = Shape(state)
+  one = Constant<value_ints=[1]>()
+  two = Constant<value_ints=[2]>()
+  count = Gather(ids_shape, one)
+  size = Gather(state_shape, two)
+  newest = Neg(count)
+  start = Neg(size)
+  end = Constant<value_ints=[9223372036854775807]>()
+  read = Slice(filtered, newest, end, two)
+  next = Slice(joined, start, end, two)
+  y = Transpose<perm=[0, 2, 1]>(read)
+  logits = MatMul(y, head)
+""",
+)
 # Those that keep to fewer laws, by which one they don't, or whose batches are limited.
 ODD = {
     "rows of a table": (
@@ -273,6 +331,17 @@ ODD = {
         + _ATTEND.replace("(keys)", "(near)")
         .replace("(visible", "(near_visible")
         .replace(", values)", ", near_values)"),
+    ),
+    "any size": _KEPT,
+    "some size": (
+        *_KEPT[:2],
+        _KEPT[2]
+        .replace("y = Transpose", "row = Transpose")
+        .replace(
+            "  logits",
+            "  mean = ReduceMean(joined, two)\n"
+            "  flat = Transpose<perm=[0, 2, 1]>(mean)\n  y = Add(row, flat)\n  logits",
+        ),
     ),
     "drops": _dropping(9),
     "wide window": _dropping(150),
@@ -319,6 +388,7 @@ def decoder(form: str, seed: int = 0) -> onnx.ModelProto:
         "wo": draw.normal(size=(16, 8)) / 4,
         **{f"wide_{part}": draw.normal(size=(8, 16)) / 2 for part in "qkv"},
         **{name: draw.normal(size=(8, 8)) / 2 for name in ("wq", "wk", "wv")},
+        "taps": draw.normal(size=(8, 1, 3)),
         "head_rows": draw.normal(size=(5, VOCABULARY)),
     }
     read = set(re.findall(r"\w+", nodes))

@@ -73,6 +73,16 @@ class Generating:
         finally:
             self.caches.Caches.read, self.caches.Caches.step = read, step
 
+    def mask(self, length: int, new: int, room: int) -> np.ndarray:
+        """As the file has it, of `new` tokens behind `length`."""
+        dtype, shape = self.caches.INPUTS.get(self.caches.MASK, ("bool", (1, 1)))
+        if len(shape) == 2:
+            return np.ones((1, length + new))
+        keys = np.arange(room if self.room == "placed" else length + new)
+        shown = keys <= np.arange(length, length + new)[:, None]
+        shown = shown.reshape(*[1] * (len(shape) - 2), *shown.shape)
+        return np.where(shown, 0.0, -3e38) if "float" in dtype else shown
+
     def expected(
         self, prompt: list[int], new: int, tokens: list[int] | None = None
     ) -> Iterator[np.ndarray]:
@@ -81,7 +91,8 @@ class Generating:
         feeds: dict[str, Any] = {n: t.numpy() for n, t in self.given.items()}
         for name, (_, shape) in {**caches.CACHES, **caches.CROSS}.items():
             # What is told of lengths may be given buffers; windows count on them.
-            room = len(prompt) + new if self.room == "behind" else 0
+            room = len(prompt) + new if self.room in ("behind", "placed") else 0
+            room = caches.whole_blocks(room) if self.room == "placed" else room
             sizes = [{"rows": 1, "places": room}.get(size, size) for size in shape]
             feeds[name] = np.zeros(sizes, caches.INPUTS[name][0])
         names = [output.name for output in self.session.get_outputs()]
@@ -91,13 +102,16 @@ class Generating:
                 ids = fresh[at : at + size]
                 fed = {
                     caches.IDS: np.array([ids]),
-                    caches.MASK: np.ones((1, length + len(ids))),
+                    caches.MASK: self.mask(length, len(ids), room),
+                    **dict.fromkeys(caches.AT, np.arange(length, length + len(ids))),
                     caches.POSITIONS: np.arange(length, length + len(ids))[None],
                     caches.BRANCH: np.array([length > 0]),
                 }
                 for name in fed.keys() & caches.INPUTS.keys():
                     dtype, shape = caches.INPUTS[name]
-                    one = fed[name][0] if len(shape) < fed[name].ndim else fed[name]
+                    one = fed[name]
+                    while len(shape) < one.ndim:
+                        one = one[0]
                     parts = shape[: len(shape) - one.ndim]
                     feeds[name] = np.broadcast_to(one.astype(dtype), parts + one.shape)
                 results = self.session.run(None, feeds)

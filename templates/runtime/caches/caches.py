@@ -15,6 +15,7 @@ IDS = "input_ids"
 LOGITS = "logits"
 MASK = "attention_mask"
 POSITIONS = "position_ids"
+AT: tuple[str, ...] = ()  # of new tokens in what is seen, the same for all rows
 BRANCH = ""  # whether there is a past
 GIVEN: tuple[str, ...] = ()  # the caller's, the same in every step
 # Input -> the output that is the next one, and its sizes: "rows" of a batch, "places"
@@ -26,7 +27,7 @@ VOCABULARY = 320  # tokens that there are
 ROWS = 0  # that a batch must have; 0 for any number
 CHUNK = 64  # tokens of a prompt that a step takes; 0 for all
 MOST = 0  # tokens that there are places for; 0 for any number
-ROOM = "before"  # where places that aren't in use stand: "behind", "counted"; or ""
+ROOM = "before"  # where places stand that aren't in use: a key of _ROOM
 TOGETHER = True  # whether rows of unequal lengths share a step
 BLOCK = 64  # the network sees so many places, or a multiple; 1 for those in use
 # Takes an argument for each of INPUTS, and returns all of OUTPUTS.
@@ -97,8 +98,10 @@ class Caches:
         """
         self.device, self.most, self.floats = device, most, floats
         self.lengths = [0] * len(prompts)  # tokens of each row so far
-        self.first = [BLOCK + max(prompts) - length for length in prompts]
-        places = BLOCK + whole_blocks(most)
+        before = BLOCK if ROOM == "before" else 0
+        longest = 0 if ROOM in ("behind", "counted") else before + max(prompts)
+        self.first = [longest and longest - length for length in prompts]
+        places = before + whole_blocks(most)
         self.tensors = buffers(len(prompts), places, device, floats, parts)
 
     def read(
@@ -137,7 +140,7 @@ class Caches:
             raise ValueError(f"the caches have room for {self.most} tokens")
         start, seen = self.window(rows, new)
         feeds = self.tensors | {name: value[rows] for name, value in given.items()}
-        places = self.places(lengths, new, seen) | {IDS: torch.tensor(ids)}
+        places = self.places(rows, new, seen) | {IDS: torch.tensor(ids)}
         for name in INPUTS.keys() & places.keys():
             feeds[name] = places[name].to(self.device)
         parts = {name: self.part(name, rows, start, seen) for name in CACHES}
@@ -171,13 +174,21 @@ class Caches:
         seen = whole_blocks(max(self.lengths[rows]), new)
         return self.first[rows.start] + self.lengths[rows.start] - seen, seen
 
-    def places(self, lengths: list[int], new: int, seen: int) -> dict[str, Tensor]:
-        """Which places the rows have, and those of their new tokens."""
-        known = torch.tensor(lengths)[:, None]
+    def ends(self, rows: slice, seen: int) -> list[int]:
+        """Where in what is seen the rows' new tokens come."""
+        return [seen] * len(self.lengths[rows])
+
+    def places(self, rows: slice, new: int, seen: int) -> dict[str, Tensor]:
+        """Which places each new token looks at, and which are their own."""
+        known = torch.tensor(self.lengths[rows])[:, None]
+        ends, each = torch.tensor(self.ends(rows, seen))[:, None], torch.arange(new)
+        at, first = ends + each, ends - known
+        every = torch.arange(max(seen, int(ends.max()) + new))
         return {
-            MASK: torch.arange(seen + new) >= seen - known,
-            POSITIONS: known + torch.arange(new),
+            MASK: (every >= first[..., None]) & (every <= at[..., None]),
+            POSITIONS: known + each,
             BRANCH: known[0] > 0,
+            **dict.fromkeys(AT, at),
         }
 
     def part(self, name: str, rows: slice, start: int, seen: int) -> Tensor:
@@ -255,9 +266,20 @@ def dtype_of(name: str, floats: torch.dtype | None = None) -> torch.dtype:
 
 def fitting(name: str, value: Tensor, floats: torch.dtype | None = None) -> Tensor:
     """A value of the type that an input has, and of its rank: of one row without an
-    axis of rows, and the same for each part of an image's places, which text has."""
+    axis of rows, and the same for each part of an image's places, which text has. Of
+    the places that new tokens look at, a mask without an axis of them has the last's.
+    """
     shape = INPUTS[name][1] or ()
-    value = value[0] if len(shape) < value.dim() else value
+    if name == MASK:
+        value = (
+            value[:, -1] if len(shape) == 2 else value.unflatten(0, (-1, *shape[1:-2]))
+        )
+        dtype = dtype_of(name, floats)
+        if len(shape) > 2 and dtype.is_floating_point:
+            added = torch.zeros_like(value, dtype=dtype)
+            value = added.masked_fill(~value, torch.finfo(dtype).min)
+    while len(shape) < value.dim():
+        value = value[0]
     parts: Any = shape[: len(shape) - value.dim()]
     return value.expand((*parts, *value.shape)).to(dtype_of(name, floats))
 

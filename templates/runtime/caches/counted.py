@@ -11,18 +11,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
 from ..model import INPUTS, OUTPUTS
-from . import caches
-from .caches import (
-    BRANCH,
-    CACHES,
-    LOGITS,
-    MASK,
-    POSITIONS,
-    Network,
-    fitting,
-    last_places,
-    whole_blocks,
-)
+from . import behind, caches
+from .caches import BRANCH, CACHES, LOGITS, MASK, Network, fitting, last_places
 
 # Functions that make a tensor of given sizes, or give it other ones.
 _SIZED = {"empty", "expand", "full", "ones", "repeat", "reshape", "unflatten", "zeros"}
@@ -156,24 +146,8 @@ def _plain(value: Any) -> Any:
     return value.buffer if isinstance(value, Room) else value
 
 
-class Caches(caches.Caches):
-    """Those of a batch's rows, each from its first token on, and zeros behind its last.
-
-    A step sees ceil(tokens / BLOCK) shapes.
-    """
-
-    def window(self, rows: slice, new: int) -> tuple[int, int]:
-        """Where what the network sees of the caches begins, and how long it is."""
-        return 0, whole_blocks(max(self.lengths[rows]) + new)
-
-    def places(self, lengths: list[int], new: int, seen: int) -> dict[str, Tensor]:
-        """Which places the rows have, and those of their new tokens."""
-        known = torch.tensor(lengths)[:, None]
-        return {
-            MASK: torch.arange(seen) < known + new,
-            POSITIONS: known + torch.arange(new),
-            BRANCH: known[0] > 0,
-        }
+class Caches(behind.Caches):
+    """Those of a batch's rows, each from its first token on, zeros behind its last."""
 
     def run(
         self,
@@ -218,8 +192,8 @@ class Caches(caches.Caches):
         for name in INPUTS:
             value = fitting(name, _plain(feeds[name]), self.floats)
             if name == MASK:
-                used = Places.of(known + new, number + new, value.shape[1])
-                value = Room.counted(value, 1, used)
+                used = Places.of(known + new, number + new, value.shape[-1])
+                value = Room.counted(value, value.dim() - 1, used)
             elif name in CACHES and "places" in CACHES[name][1]:
                 axis = CACHES[name][1].index("places")
                 used = Places.of(known, number, value.shape[axis])

@@ -18,7 +18,8 @@ from ...support.decoders import FORMS, PLACES, VOCABULARY, decoder
 from ...support.generating import Generating
 
 PROMPT, NEW = [3, 14, 15, 9, 2], 80
-ROOM = {"state": "", "grouped": "behind", "masked": "before", "stacked": "before"}
+ROOM = {"state": "", "grouped": "behind", "placed": "placed"}
+ROOM |= dict.fromkeys(["masked", "stacked", "biased"], "before")
 
 
 WRONG = {

@@ -145,9 +145,8 @@ def test_a_mask_of_states_that_are_given_is_not_the_decoders(tmp_path: Path) -> 
 
 
 def test_a_number_for_all_rows_is_told_of() -> None:
-    """As torch's exporter writes how many places of a static cache are in use."""
     model, cache = decoder("state"), Cache("state", "next", (ROWS, 8))
-    count = onnx.helper.make_tensor_value_info("cache.0.cumulative_length", 7, [])
+    count = onnx.helper.make_tensor_value_info("temperature", 1, [])
     model.graph.input.append(count)
     found = Decoder(
         *("ids", "logits", "", "", ""), (cache,), (), (count.name,), 23, 0, 0, 0, True
@@ -207,6 +206,15 @@ def test_a_window_that_drops_nothing_yet_is_written_in_place(tmp_path: Path) -> 
     assert len(shapes) == 2
     with pytest.raises(ValueError, match="the network keeps 150 places alone"):
         made.generate(PROMPT, new=65)
+
+
+def test_a_state_of_any_size_has_one_that_changes_nothing(tmp_path: Path) -> None:
+    """As torch's exporter leaves open how many tokens a convolution keeps."""
+    made = Generating(tmp_path / "model.onnx", compiled("any size", tmp_path))
+    expected = [int(scores.argmax()) for scores in made.expected(PROMPT, 60)]
+    assert made.generate(PROMPT, new=60)[0] == expected
+    found = read_report(compiled("some size", tmp_path))["generation"]
+    assert "scores are off by" in found["refused"]
 
 
 def test_caches_that_no_layout_is_right_for_are_refused(

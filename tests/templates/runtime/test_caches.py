@@ -9,7 +9,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from fairhand.codegen.generation.decoder import Cache, Decoder
 from fairhand.codegen.generation.generate_files import Layout, generate_texts
-from fairhand.templates.runtime.caches import behind, caches, counted
+from fairhand.templates.runtime.caches import caches, counted, grouped, placed
 
 
 def test_what_is_joined_is_written_behind_and_nowhere_else() -> None:
@@ -29,7 +29,7 @@ INDEX = torch.zeros(2, 1, 2, dtype=torch.int64)
 
 
 def test_all_else_is_as_of_any_tensor() -> None:
-    for kind in (caches.Room, behind.Room):
+    for kind in (caches.Room, grouped.Room):
         buffer = torch.arange(24.0).reshape(2, 6, 2)
         plain, kept = buffer[:, 1:4].clone(), buffer.clone()
         room = kind.of(buffer, 1, 1, 3)
@@ -93,12 +93,22 @@ def test_what_counts_places_is_one_graph_for_any_number_of_them() -> None:
 def test_a_row_of_masked_places_is_written_in_place() -> None:
     buffer = torch.zeros(1, 1, 6, 2)
     buffer[:, :, :2] = 3
-    room = behind.Room.of(buffer, 2, 0, 6)
+    room = grouped.Room.of(buffer, 2, 0, 6)
     masked = F.pad(room, (0, 0, 0, 0)) * (torch.arange(6) < 2)[:, None]
     place, new = torch.full((1, 1, 1, 2), 2), torch.ones(1, 1, 1, 2)
     found = masked.scatter(2, place, new)
     assert found.data_ptr() == buffer.data_ptr()
     assert buffer[0, 0, :, 0].tolist() == [3, 3, 1, 0, 0, 0]
+
+
+def test_what_is_put_at_a_place_is_written_there() -> None:
+    buffer = torch.zeros(1, 2, 6, 2)
+    room = placed.Room.of(buffer, 2, 0, 4)
+    place, new = torch.tensor([2]), torch.ones(1, 2, 1, 2)
+    turned = room.permute(2, 0, 1, 3).index_put((place,), new.permute(2, 0, 1, 3))
+    assert turned.permute(1, 2, 0, 3).data_ptr() == buffer.data_ptr()
+    assert buffer[0, 1, :, 0].tolist() == [0, 0, 1, 0, 0, 0]
+    assert not torch.cat([room, new], 2)[:, :, 4:].equal(buffer[:, :, 4:5])
 
 
 def test_names_of_a_file_are_text() -> None:

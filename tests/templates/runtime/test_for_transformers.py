@@ -70,10 +70,12 @@ def test_an_assistant_changes_no_token(model: Summing) -> None:
     theirs, ids = adapted(model), torch.tensor([[3, 1, 4]])
     plain = theirs.generate(ids, max_new_tokens=20, do_sample=False)
     assert len(set(plain[0].tolist())) > 5
+    helping = Summing(model.one)
     helped = theirs.generate(
-        ids, max_new_tokens=20, do_sample=False, assistant_model=adapted(model)
+        ids, max_new_tokens=20, do_sample=False, assistant_model=adapted(helping)
     )
     assert torch.equal(plain, helped)
+    assert sum(helping.steps) < 40  # each token once, and some again
 
 
 def test_what_has_dropped_places_forgets_no_tokens(model: Summing) -> None:

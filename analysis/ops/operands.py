@@ -125,7 +125,7 @@ def through_signed(
             if ordered and dtype == ir.DataType.UINT64:
                 operands = [_key(t, x) for x in xs[:count]]
                 result = spelling(t, n, *operands, *xs[count:])
-                return _from_key(t, result) if back else result
+                return t.helper(helpers.uint64_from_key)(result) if back else result
             operands = [_signed(t, x, SIGNED[dtype]) for x in xs[:count]]
             result = spelling(t, n, *operands, *xs[count:])
             return converted(t, result, dtype) if back else result
@@ -145,10 +145,6 @@ def _signed(t: Any, x: Any, dtype: ir.DataType) -> Any:
 
 def _key(t: Any, x: Any) -> Any:
     return int(x) - 2**63 if is_number(x) else t.helper(helpers.uint64_key)(x)
-
-
-def _from_key(t: Any, key: Any) -> Any:
-    return t.helper(helpers.uint64_from_key)(key)
 
 
 # ---- axes, sizes, subscripts

@@ -47,9 +47,6 @@ def _required_by(node: ir.Node, shapes: ShapeFacts) -> Iterator[Fit]:
     with suppress(ValueError, TypeError, IndexError, AssertionError):
         for fit in op.fits(NodeFacts(node, shapes)):
             fit = Fit(fit.relation, plain(fit.a), plain(fit.b))
-            if fit.a != fit.b and not _is_free(fit):
+            free = fit.relation is Relation.BROADCAST and 1 in (fit.a, fit.b)
+            if fit.a != fit.b and not free:
                 yield fit
-
-
-def _is_free(fit: Fit) -> bool:
-    return fit.relation is Relation.BROADCAST and 1 in (fit.a, fit.b)

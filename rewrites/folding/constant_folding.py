@@ -90,8 +90,9 @@ class _Folder:
         self.count = 0
         self.refused: set[ir.Node] = set()
         weights = [v for g in all_graphs(model) for v in g.initializers.values()]
-        stored = (_bytes_of(v) for v in weights if _is_stored(v))
-        self.budget = _GROWTH * max(_SMALL, sum(stored))
+        stored = [v for v in weights if is_constant(v)]
+        sizes = (_bytes_of(v) for v in stored if uniform_element(v.const_value) is None)
+        self.budget = _GROWTH * max(_SMALL, sum(sizes))
         self.patience = _PATIENCE_S
 
     def round(self) -> bool:
@@ -290,10 +291,6 @@ def _is_fed(value: ir.Value) -> bool:
         return False
     tensor = constant(value)
     return uniform_element(tensor) is None or tensor.nbytes <= _SMALL
-
-
-def _is_stored(value: ir.Value) -> bool:
-    return is_constant(value) and uniform_element(value.const_value) is None
 
 
 def _bytes_of(value: ir.Value) -> int:

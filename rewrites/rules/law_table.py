@@ -171,14 +171,11 @@ def _operand(law: Law, spelled: str, rank: Int, kind: str, exact: bool) -> Any:
     if what == "scalar":
         return law.scalar(name, rank, kinds=kinds)
     if what:
-        return law.filled(name, rank, _number(what), kinds=kinds, kept=True)
+        number = Real("negative_zero") if what == "-0" else Fraction(what)
+        return law.filled(name, rank, number, kinds=kinds, kept=True)
     if exact:
         return law.tensor(name, rank, kinds=kinds)
     return law.operand(name, rank, kinds=kinds)
-
-
-def _number(spelled: str) -> Real | Fraction:
-    return Real("negative_zero") if spelled == "-0" else Fraction(spelled)
 
 
 def _dropped(left: Term, right: Term) -> set[str]:

@@ -37,8 +37,8 @@ def _moved(spelling: Spelling, *at: int) -> Spelling:
     """The spelling for numbers, on the places of the strings, which are inputs `at`."""
 
     def spell(t: Any, n: NodeView, *given: Any) -> Any:
-        others = [x for i, x in enumerate(given) if i not in at and _runs(n, i)]
-        device = [others[0].device] if others else []
+        free = (i for i in range(len(given)) if n.has(i) and n.const(i) is None)
+        device = [given[i].device for i in free if i not in at][:1]
         words, operands = given[at[0]], list(given)
         for i in at:
             operands[i] = t.helper(helpers.positions)(given[i], *device)
@@ -57,10 +57,6 @@ def _moved(spelling: Spelling, *at: int) -> Spelling:
         return t.helper(helpers.take)(words, found)
 
     return spell
-
-
-def _runs(n: NodeView, i: int) -> bool:
-    return n.has(i) and n.const(i) is None
 
 
 def _gather(t: Any, n: NodeView, words: Any, places: Any) -> Any:

@@ -133,10 +133,7 @@ def is_mask(tensor: ir.TensorProtocol) -> bool:
 
 
 def is_choice(tensor: ir.TensorProtocol) -> bool:
-    """Whether a small table is 0 in some places and 1 in all others.
-
-    The cache notes that a table was read if it is one.
-    """
+    """Whether a small table is 0 in some places and 1 in all others."""
     small = 1 < tensor.size <= _SMALL and tensor.dtype.is_floating_point()
     if not small or np.unique(glance(tensor)).tolist() != [0, 1]:
         return False

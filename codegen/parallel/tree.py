@@ -160,7 +160,7 @@ def divide_tree(
             if unit.nodes:
                 unit.reason = "it runs more than once"
             unit.nodes += [n for step in _steps(item) for n in step.work()]
-            unit.gives |= set(results) & set(_given(item))
+            unit.gives |= set(results) & {v for s in _steps(item) for v in s.outputs}
     _find_crossings(items, units, paths, results)
     return list(units.values())
 
@@ -181,12 +181,6 @@ def _path(item: Assignment | ModuleCall, paths: Paths) -> str | None:
 
 def _steps(item: Assignment | ModuleCall) -> Iterable[Assignment]:
     return item.steps() if isinstance(item, ModuleCall) else laid_out([item])
-
-
-def _given(item: Assignment | ModuleCall) -> list[ir.Value]:
-    if isinstance(item, ModuleCall):
-        return item.outputs
-    return [v for step in _steps(item) for v in step.outputs if v is not None]
 
 
 def _find_crossings(

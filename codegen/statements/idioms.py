@@ -17,7 +17,7 @@ from ...analysis.graph.dims import Dim, is_invented
 from ...analysis.graph.parameters import is_parameter
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.ops.operands import dim_keyword, equal, shown
-from ...analysis.spelling.expr import Expr, Name, Ref, callee, callees, renamed
+from ...analysis.spelling.expr import Expr, Name, Ref, callee, callees, joined, renamed
 from ..ir.assignment import Assignment, readers_of
 from .combine import (
     FLOATS,
@@ -54,7 +54,7 @@ def spell_idioms(
     steps = Rotations(steps, shapes, results).run(named_alone=kernels)
     if not kernels:
         steps = spell_picks(steps, shapes, results)
-        for idiom in (_unshuffled, normalized, repeated, stacked, _gated):
+        for idiom in (_unshuffled, normalized, repeated, stacked, _rejoined, _gated):
             steps = spelled(idiom, steps, shapes, results)
     steps = spelled(_split_singly, _unbound(steps, shapes), shapes, results)
     steps = spelled(partial(_rolled, {}), steps, shapes, results)
@@ -216,6 +216,21 @@ def _pick(step: Assignment, shapes: ShapeFacts) -> tuple[ir.Value, int, int] | N
     return source, axis, int(stored.numpy()) % size
 
 
+# ---- torch.cat(x.chunk(4, dim=-1))
+
+
+def _rejoined(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
+    """All parts of a value one after another, along another axis."""
+    parts = [x.value for x in joined(step.expr) if isinstance(x, Ref)]
+    split = flow.only(parts[0], "Split") if does(step, "Concat") and parts else None
+    rank = shapes.rank(parts[0]) if split is not None else None
+    once = all(flow.uses[x] == 1 for x in parts)
+    if split is None or not rank or split.outputs != (*parts,) or not once:
+        return ()
+    step.expr = Name("torch.cat")(split.expr, **dim_keyword(axis_of(step, rank), rank))
+    return (split,)
+
+
 # ---- F.glu(x, dim=1)
 
 
@@ -339,8 +354,8 @@ def _single_heads(
         if last and not more and out:
             loses = _loses(last, 1, 4, shapes)
             if loses or callee(last.expr) == ".reshape":
-                joined = Ref(out).flatten(2) if loses else last.expr
-                changed[last] = _in_two(last, Ref(out).transpose(1, 2), joined, out)
+                merged = Ref(out).flatten(2) if loses else last.expr
+                changed[last] = _in_two(last, Ref(out).transpose(1, 2), merged, out)
     return [new for step in steps for new in changed.get(step, [step])]
 
 

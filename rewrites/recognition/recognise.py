@@ -50,10 +50,8 @@ STATEMENTS = {
 CLASSES = {
     **dict.fromkeys(STATEMENTS, Exactness.ROUNDED),
     **dict.fromkeys(
-        (
-            "cast_of_cast truth_of_cast attention_grouped movement_chain "
-            "scatter_of_places"
-        ).split(),
+        """cast_of_cast truth_of_cast attention_grouped movement_chain
+        scatter_of_places""".split(),
         Exactness.BITWISE,
     ),
     "heads_added": Exactness.BITWISE,

@@ -185,15 +185,10 @@ def _lp_pool(t: Any, n: NodeView, x: Any) -> Any:
 # ---- over everything
 
 
-def _spatial(n: NodeView) -> tuple[int, ...]:
+def _all_axes(n: NodeView) -> Any:
     if n.rank(0) < 3:
         n.refuse(f"{n.node.op_type} without spatial axes is not supported")
-    return tuple(range(2, n.rank(0)))
-
-
-def _all_axes(n: NodeView) -> Any:
-    axes = _spatial(n)
-    return axes[0] if len(axes) == 1 else axes
+    return 2 if n.rank(0) == 3 else tuple(range(2, n.rank(0)))
 
 
 _over_all = partial(

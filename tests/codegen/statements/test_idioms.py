@@ -178,6 +178,25 @@ def test_half_of_a_value_gates_the_other(
     assert read_report(tmp_path / "net")["emission"]["validated"]
 
 
+@pytest.mark.parametrize(
+    ("order", "line"),
+    [
+        ((0, 1, 2), "torch.cat(F.relu(y).chunk(3, dim=1))"),
+        ((0, 2, 1), ""),
+        ((0, 1), ""),
+    ],
+)
+def test_all_parts_joined_along_another_axis(
+    order: tuple[int, ...], line: str, tmp_path: Path
+) -> None:
+    """As heads stand behind each other in a Set Transformer's batch."""
+    g = Traced(y=["batch", 6, 5])
+    parts = g("Split", g("Relu", "y"), axis=1, num_outputs=3, outputs=3)
+    text = text_of(g, tmp_path, out=g("Concat", *(parts[i] for i in order), axis=0))
+    assert line in text and ("cat(F.relu" in text) == bool(line)
+    assert read_report(tmp_path / "net")["emission"]["validated"]
+
+
 def turned(g: Graph, x: str, cos: str, sin: str, swap: bool = False) -> str:
     """x * cos + rotate_half(x) * sin, as transformers writes it."""
     a, b = g("Split", x, axis=-1, num_outputs=2, outputs=2)

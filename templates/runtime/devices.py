@@ -301,7 +301,9 @@ class Links:
         if size and count > 1:
             whole = DTensor.from_local(part, self.mesh, [Shard(0)], run_check=False)
             part = whole.full_tensor()
-        return part[:size].view(like.dtype).view(like.shape)
+        found = part[:size].view(like.dtype).view(like.shape)
+        # In the order in memory that it had, with which sums are the same to the bit.
+        return found.new_empty_strided(like.shape, like.stride()).copy_(found)
 
     def give(self, value: Tensor) -> None:
         """Hand a tensor on; `wait` for that before the next batch."""

@@ -27,7 +27,7 @@ from fairhand.codegen.parallel.plan import Plan
 from fairhand.codegen.parallel.rehearse import rehearse
 from fairhand.codegen.parallel.write import _listed
 from fairhand.codegen.pipeline import parallel_plans
-from fairhand.templates.runtime.devices import Stage
+from fairhand.templates.runtime.devices import Links, Stage
 
 TRANSFORMER = Path(__file__).parents[3] / "examples" / "digits_transformer.onnx"
 
@@ -180,6 +180,18 @@ def test_a_layer_of_blocks_of_two_stages_is_in_both() -> None:
     Stage(model, 0, stages, [[0], [0]], [[], [], ["y"]], ["y"])
     x = torch.ones(1, 2)
     assert model.right(x).equal(torch.zeros(1, 3)) and model.left(x).equal(shared(x))
+
+
+def test_what_crosses_over_has_its_order_in_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Sums over rows that lie side by side have other last bits: a Qwen 3 ViT's had."""
+    links, x = object.__new__(Links), torch.randn(2, 4, 3).transpose(1, 2)
+    links.own, links.before, links.place = [0], [0], 0
+    raw = x.contiguous().flatten().view(torch.uint8)
+    monkeypatch.setattr(torch.distributed, "recv", lambda part, rank: part.copy_(raw))
+    found = links.take(torch.zeros_like(x))
+    assert found.equal(x) and found.stride() == x.stride()
 
 
 @pytest.mark.slow

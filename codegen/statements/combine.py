@@ -125,7 +125,7 @@ def normalized(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
     wide = y if (y := flow.only(norm)) and callee(y.expr) == ".expand" else None
     clip = flow.before(wide) or flow.only(norm)  # a Clip, or a Max by a number
     first = flow.before(clip, "ReduceL2")
-    if not (x and clip and clip.node and callee(clip.expr) == ".clamp"):
+    if not (x and clip and clip.node and clip.expr.label == ("min",)):
         return ()
     made = first or flow.only(clip.node.inputs[-1], "ReduceL2")
     if not (made and made.node):

@@ -171,7 +171,7 @@ def _unbound(steps: list[Assignment], shapes: ShapeFacts) -> list[Assignment]:
 
 def _split_singly(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
     """A split into slices of one, each of which then loses the axis."""
-    if not does(step, "Split") or len(step.outputs) > MOST_PARTS:
+    if not does(step, "Split") or not 1 < len(step.outputs) <= MOST_PARTS:
         return ()
     source, *sizes = step.reads()
     rank = shapes.rank(source) or 0

@@ -497,19 +497,21 @@ class _Writer:
 
     def scale(self, d: object) -> float:
         """The factor; what is 1 / sqrt(d) but for its rounding is just that, as is the
-        root of another size that is no whole number.
+        root of another size that is no whole number, but for what few digits hide.
 
         Raises CannotWrite where an attribute can't have it.
         """
         scale = self._scores.factor
         if not _fits_attribute(scale, self._root.outputs[0]):
             raise CannotWrite("a scale that no attribute has")
-        size = round(scale**-2) if scale * _ROOT > 1 else 0
-        if size and (size == d or math.isqrt(size) ** 2 != size):
-            usual = 1 / math.sqrt(size)
-            kind = self._root.outputs[0].dtype or ir.DataType.FLOAT
-            eps = float(ml_dtypes.finfo(kind.numpy()).eps)  # type: ignore[no-untyped-call]
-            scale = usual if abs(scale / usual - 1) < max(1e-6, eps) else scale
+        kind = self._root.outputs[0].dtype or ir.DataType.FLOAT
+        eps = float(ml_dtypes.finfo(kind.numpy()).eps)  # type: ignore[no-untyped-call]
+        other = round(scale**-2) if scale * _ROOT > 1 else 0
+        other = 0 if math.isqrt(other) ** 2 == other else other
+        for size, near in ((d, max(1e-6, eps)), (other, 1e-6)):
+            usual = 1 / math.sqrt(size) if isinstance(size, int) and size else 0.0
+            if usual and abs(scale / usual - 1) < near:
+                return usual
         return scale
 
     def _heads(self, operand: _Operand, tail: Dims, values: bool = False) -> Input:

@@ -449,7 +449,7 @@ def test_heads_are_shared_after_masks_are_seen_to_be_causal() -> None:
 
 
 @pytest.mark.parametrize("kind", ["FLOAT", "FLOAT16", "BFLOAT16"])
-@pytest.mark.parametrize("factor", [8**-0.25, 0.5])
+@pytest.mark.parametrize("factor", [8**-0.25, 0.5, 39.5**-0.25])
 def test_roots_of_the_default_scale_come_to_the_default(
     factor: float, kind: str
 ) -> None:
@@ -468,7 +468,7 @@ def test_roots_of_the_default_scale_come_to_the_default(
     model = helper.make_model(graph, opset_imports=[opset], ir_version=11)
     (left,) = rewritten(model)[0].graph
     usual = np.float32(8**-0.5)
-    expected = usual if factor != 0.5 else np.float32(float(below) ** 2)
+    expected = usual if factor == 8**-0.25 else np.float32(float(below) ** 2)
     assert np.float32(left.attributes["scale"].value) == expected
 
 

@@ -6,6 +6,7 @@ import ast
 import math
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 # Named constants, tried in order: a value is printed so only when it is equal to the
@@ -31,9 +32,8 @@ def literal(value: Any) -> str:
         return "None"
     if isinstance(value, (int, np.integer)):
         return repr(int(value))
-    if isinstance(value, (float, np.floating)) or (
-        isinstance(value, np.generic) and value.dtype.kind in "Vf"  # bfloat16, float8
-    ):
+    kind = value.dtype.kind if isinstance(value, np.generic) else ""
+    if isinstance(value, float) or kind in ("f", "V"):  # bfloat16, float8
         return float_literal(value)
     if isinstance(value, str):
         return string_literal(value)
@@ -53,16 +53,14 @@ def float_literal(value: float | np.generic) -> str:
         return 'float("nan")'
     if math.isinf(number):
         return 'float("inf")' if number > 0 else 'float("-inf")'
-    if isinstance(value, np.floating):  # finfo knows NumPy's own floats only
-        info = np.finfo(dtype)
+    if isinstance(value, np.generic) and dtype.itemsize > 1:
+        info = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
         for bound, name in ((info.max, "max"), (info.min, "min")):
             if value == bound:
                 return f"torch.finfo(torch.{dtype.name}).{name}"
     for constant, name in _NAMED:
-        if number != 0 and dtype.type(constant) == value:
-            return name
-        if number != 0 and dtype.type(-constant) == value:
-            return f"-{name}"
+        if number != 0 and dtype.type(math.copysign(constant, number)) == value:
+            return f"-{name}" if number < 0 else name
     if root := _root(abs(number), dtype):
         return f"-{root}" if number < 0 else root
     text = repr(number) if dtype == np.float64 else _shortest(value, dtype)

@@ -121,6 +121,7 @@ def test_no_shorter_literal_would_do(value: float) -> None:
         (np.float32(np.pi) + np.float32(1e-6), "3.1415937"),
         (np.finfo(np.float32).min, "torch.finfo(torch.float32).min"),
         (np.finfo(np.float16).max, "torch.finfo(torch.float16).max"),
+        (ml_dtypes.bfloat16(-3.3895314e38), "torch.finfo(torch.bfloat16).min"),
         (float(np.finfo(np.float32).min), "-3.4028234663852886e38"),
         (math.inf, 'float("inf")'),
         (np.float32(-np.inf), 'float("-inf")'),

@@ -26,6 +26,7 @@ from fairhand.rewrites.engine.apply import Rewriter
 from fairhand.rewrites.engine.history import Application
 from fairhand.rewrites.engine.match import Matcher
 from fairhand.rewrites.language.exactness import Exactness
+from fairhand.rewrites.language.operators.read_write import Draft
 from fairhand.rewrites.language.rule import Rule
 from fairhand.rewrites.rules.catalogue import RULES
 
@@ -182,11 +183,18 @@ def among(rule: Rule, of: Any) -> Range:
     )
 
 
+class _Computing(Rewriter):
+    """Applies laws of bfloat16 too that need a constant which folding can't compute."""
+
+    def _stays(self, draft: Draft) -> bool:
+        return False
+
+
 def rewritten(rule: Rule, left: onnx.ModelProto) -> onnx.ModelProto | None:
     """The model with the law applied once; None where it doesn't apply."""
     model = ir.from_proto(left)
     try:
-        rewriter = Rewriter(model, infer(model), CLASSES)
+        rewriter = _Computing(model, infer(model), CLASSES)
     except FairhandError:
         return None  # fairhand compiles no such model
     for node in list(model.graph):

@@ -174,7 +174,7 @@ def _whole_runs(
             before, after = line[max(start - part, 0) : start], line[start + size :]
             if before == words[:part] or after[:part] == words[-part:]:
                 return False
-    part = next(n for n in range(1, size + 1) if words == _repeated(words, n))
+    part = next(n for n in range(1, size + 1) if words == words[:n] * (size // n))
     root = words[:part]
     if root == words:
         return True
@@ -188,10 +188,6 @@ def _whole_runs(
                 return False
             at += max(run * part, 1)
     return True
-
-
-def _repeated(words: Words, size: int) -> Words:
-    return words[:size] * (len(words) // size) if len(words) % size == 0 else ()
 
 
 def _apart(starts: Sequence[int], size: int) -> tuple[int, ...]:

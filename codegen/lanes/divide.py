@@ -218,7 +218,8 @@ class _Division:
         self._bytes = {
             value: costed.flow.tensors[t].bytes
             for node, op in zip(nodes, costed.flow.operators, strict=True)
-            for value, t in zip(_read_outputs(node), op.writes, strict=True)
+            for read in [[v for v in node.outputs if v.uses() or v.is_graph_output()]]
+            for value, t in zip(read, op.writes, strict=True)
         }
         owned = (n for step in classes.root.call.steps() for n in self._own(step))
         self._steps = Counter(self._position[node] for node in owned)  # of each node
@@ -338,10 +339,6 @@ def own_nodes(step: Assignment) -> list[ir.Node]:
     """Those whose work a step does."""
     absorbed = step.form.absorbs if step.form is not None else ()
     return [*absorbed, *([step.node] if step.node is not None else [])]
-
-
-def _read_outputs(node: ir.Node) -> list[ir.Value]:
-    return [v for v in node.outputs if v.uses() or v.is_graph_output()]
 
 
 def _draws(item: Assignment | ModuleCall) -> bool:

@@ -202,7 +202,11 @@ _KINDS = {"p": "PARAMETER", "b": "BUFFER"}
 
 
 def name_prepared(model: ir.Model) -> None:
-    """Give constants that are indexed from their first axis on the names they had."""
+    """Give constants that are indexed from their first axis on the names they had.
+
+    An exporter turns them for that, and calls them val_7; the call that the node is of
+    says which they were: `aten.index.Tensor(args = (%p_experts_w1, [%rows]))`.
+    """
     taken = set(model.graph.initializers)
     for node in all_nodes(model.graph):
         value = node.inputs[0] if node.op_type in ("Gather", "GatherND") else None

@@ -12,6 +12,7 @@ import onnx
 import onnx_ir as ir
 
 from ...analysis.lazy import lazy
+from ...analysis.ops.registry import MANY_TO_MANY, OPAQUE, lookup
 from ...analysis.oracle.process import Limits, RunFailed, Session
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ Types = Mapping[str, tuple[ir.DataType, tuple[int, ...]]]
 _READABLE = 1024
 _SIZES = (ir.DataType.INT64, ir.DataType.INT32)
 _LIMITS = (ir.DataType.FLOAT, ir.DataType.DOUBLE)  # of a Range, where it is of floats
+
+# What ONNX's own evaluator may take hours for, in this process: it is Python.
+_SLOW = (MANY_TO_MANY, OPAQUE)
 
 # What computing may take, beside what follows from the size of the constants.
 _SECONDS, _MEMORY = 20, 1 << 30
@@ -156,6 +160,8 @@ def run(
         model = island.model(outputs, feeds)
         if all(array.dtype.kind in _FEEDABLE for array in feeds.values()):
             results = compute(model.SerializeToString(), names, feeds)
+        elif any(x is None or x.mapping in _SLOW for x in map(lookup, island.nodes)):
+            return None
         else:
             results = [*reference.ReferenceEvaluator(model).run(names, {**feeds})]
     except Exception:  # as in compute()

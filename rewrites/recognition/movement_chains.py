@@ -134,7 +134,8 @@ def _shortest(row: list[ir.Node], facts: Facts) -> Recognition | None:
     except CannotWrite:
         return None
     turns = [len(s) for s in steps if isinstance(s, list)], _turns(row, facts)
-    fewer = len(drafts) < len(row) and _less(*turns)
+    now, before = ((len(each), sum(each)) for each in turns)  # as many, of fewer axes
+    fewer = len(drafts) < len(row) and now < before
     if len(drafts) > len(row) // 2 and not fewer:
         return None
     evidence = f"each element of {source.name} comes to the same place"
@@ -145,11 +146,6 @@ def _turns(row: Sequence[ir.Node], facts: Facts) -> list[int]:
     """Of how many axes a row changes the order, for each time that it does."""
     turned = [node.outputs[0] for node in row if node.op_type == "Transpose"]
     return [len(facts.dims(y) or ()) for y in turned]
-
-
-def _less(turns: list[int], others: list[int]) -> bool:
-    """Whether these are fewer, or as many of fewer axes."""
-    return (len(turns), sum(turns)) < (len(others), sum(others))
 
 
 def _leaves(axes: _Axes) -> _Axes:

@@ -366,6 +366,18 @@ def test_little_bfloat16_is_computed_and_much_of_it_stays() -> None:
     assert np.unique(constant(model, "c")) == [0.353515625]
 
 
+def test_sums_of_bfloat16_are_left_to_the_network() -> None:
+    """In Python a product of two matrices that a constant expands to takes hours."""
+    proto = parse(
+        "g (float[2, 3] x) => (float[3, 3] y) { e = Expand(w, s) t = Transpose(e)"
+        " m = MatMul(e, t) y = Cast<to = 1>(m) }",
+        s=np.array([3, 2]),
+    )
+    tensor = helper.make_tensor("w", TensorProto.BFLOAT16, [1, 2], [0.5, 2.0])
+    proto.graph.initializer.append(tensor)
+    assert ops(folded(proto)[0]) == ["MatMul", "Cast"]
+
+
 # Whole models
 
 

@@ -7,20 +7,31 @@ rewrites/normalise.py brings older opsets to it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
 from inspect import signature
+from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
 import onnx_ir as ir
 
 from ..graph.dims import Dim
 from ..graph.shape_facts import ContentResult, DimsResult, NodeFacts
-from .facts import cuts, fitting_sizes, flop_counts, index_functions
+from .facts import (
+    cuts,
+    fitting_sizes,
+    flop_counts,
+    index_functions,
+    sizes_elementwise,
+    sizes_movement,
+    sizes_windows,
+    small_values,
+    tiles,
+)
 from .facts.fitting_sizes import Fits
 from .facts.requirements import Requirement
-from .facts.sizes_elementwise import broadcast_together
 from .facts.tiles import TileNeeds
 from .module_form import ModuleForm
 from .node_view import NodeView
@@ -75,8 +86,9 @@ class OpDef:
     printed as Python numbers when they are constants of one element. `inlines` says
     that the result is cheap and clear enough to stand inside another expression.
 
-    What an operator of ONNX's own domain leaves out follows from its mapping type
-    (`_defaults`): elementwise operators broadcast, and take one operation per element.
+    What an operator of ONNX's own domain leaves out is the function of its name in
+    facts/ (`_of_its_name`), or else follows from its mapping type (`_defaults`):
+    elementwise operators broadcast, and take one operation per element.
 
     - `shape(node, *dims)`: sizes of the outputs; None leaves them to onnx, whose own
       inference `onnx_errs` in some cases.
@@ -146,14 +158,36 @@ class OpDef:
         return True
 
 
+# Where the facts of each kind stand.
+_FACTS: Mapping[str, tuple[ModuleType, ...]] = {
+    "shape": (sizes_elementwise, sizes_movement, sizes_windows),
+    "values": (small_values,),
+    "by_index": (index_functions,),
+    "flops": (flop_counts,),
+    "tile": (tiles,),
+    "cut": (cuts,),
+    "fits": (fitting_sizes,),
+}
+
+
+def _of_its_name(operator: str, modules: tuple[ModuleType, ...]) -> Any:
+    """The fact that is called as an operator: gather_nd, or range_ beside Python's."""
+    word = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", operator).lower()
+    found = (vars(m).get(name) for m in modules for name in (word, f"{word}_"))
+    own = {module.__name__ for module in modules}
+    return next((f for f in found if getattr(f, "__module__", "") in own), None)
+
+
 def _defaults(op: OpDef) -> Mapping[str, Any]:
-    """What the mapping type implies for an operator of ONNX's own domain."""
+    """What the name and the mapping type of an operator of ONNX's own domain imply."""
     if op.domain:
         return {"views": False, "traceable": False, "carries": ()}
     moves = op.mapping in (REORGANIZE, SHUFFLE)
-    shape = broadcast_together if op.mapping is ONE_TO_ONE else None
-    broadcasts = shape is not None and op.shape in (None, shape)
-    return {
+    named = {kind: _of_its_name(op.name, modules) for kind, modules in _FACTS.items()}
+    together = sizes_elementwise.broadcast_together
+    shape = together if op.mapping is ONE_TO_ONE else None
+    broadcasts = shape is not None and (op.shape or named["shape"]) in (None, shape)
+    implied = {
         "shape": shape,
         "fits": fitting_sizes.together if broadcasts else None,
         "flops": 1 if op.mapping is ONE_TO_ONE else 0 if moves else None,
@@ -162,6 +196,7 @@ def _defaults(op: OpDef) -> Mapping[str, Any]:
         "carries": (0,) if moves else (),
         "cut": cuts.elementwise if broadcasts else None,
     }
+    return implied | {kind: fact for kind, fact in named.items() if fact is not None}
 
 
 OPS: dict[tuple[str, str], OpDef] = {}

@@ -247,7 +247,7 @@ def expand(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     return found
 
 
-def filled(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+def constant_of_shape(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     """Along every axis: all elements are the same."""
     return [Cut((None,), (axis,), size) for axis, size in enumerate(results[0] or ())]
 
@@ -292,7 +292,7 @@ def split(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     return found
 
 
-def slices(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+def slice_(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     """Along every axis of which nothing is left out."""
     dims, made = site.dims(0), results[0]
     steps = site.numbers(4) if site.has(4) else [1]
@@ -403,7 +403,7 @@ def tile(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     return found
 
 
-def padded(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+def pad(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     """Along every axis to which nothing is added."""
     dims, made = site.dims(0), results[0]
     if dims is None or made is None or site.has(3):
@@ -514,7 +514,7 @@ def attention(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     return found
 
 
-def rotary(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+def rotary_embedding(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     """The batch, and heads of four axes; angles that each row has go along."""
     dims, cosine = site.dims(0), site.dims(1)
     if dims is None or cosine is None:

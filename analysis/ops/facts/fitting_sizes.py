@@ -34,7 +34,7 @@ class Fit(NamedTuple):
 Fits: TypeAlias = Callable[[NodeFacts], Iterable[Fit]]
 
 
-def equal(a: Dims, b: Dims) -> Iterator[Fit]:
+def equal_each(a: Dims, b: Dims) -> Iterator[Fit]:
     """Each size equals the one at its place."""
     return (Fit(Relation.EQUAL, x, y) for x, y in zip(a, b, strict=False))
 
@@ -201,7 +201,7 @@ def recurrent(site: NodeFacts) -> Iterator[Fit]:
         state = site.dims(i)
         if state is not None and len(state) == 3:
             rest = (w[0], batch) if not site.attr("layout", 0) else (batch, w[0])
-            yield from equal(state, (*rest, r[2]))
+            yield from equal_each(state, (*rest, r[2]))
 
 
 def of_size(sizes: dict[int, Dims]) -> Fits:
@@ -211,31 +211,31 @@ def of_size(sizes: dict[int, Dims]) -> Fits:
         for i, wanted in sizes.items():
             dims = site.dims(i)
             if dims is not None and len(dims) >= len(wanted):
-                yield from equal(dims[len(dims) - len(wanted) :], wanted)
+                yield from equal_each(dims[len(dims) - len(wanted) :], wanted)
 
     return fits
 
 
-def boxes(site: NodeFacts) -> Iterator[Fit]:
+def non_max_suppression(site: NodeFacts) -> Iterator[Fit]:
     """NonMaxSuppression: scores for each box, and limits of one element."""
     found, scores = site.dims(0), site.dims(1)
     if found is not None and scores is not None and len(found) == len(scores) == 3:
-        yield from equal((found[0], found[1], found[2]), (scores[0], scores[2], 4))
+        yield from equal_each((found[0], found[1], found[2]), (scores[0], scores[2], 4))
     yield from of_size({2: (1,), 3: (1,), 4: (1,)})(site)
 
 
-def regions(site: NodeFacts) -> Iterator[Fit]:
+def roi_align(site: NodeFacts) -> Iterator[Fit]:
     """RoiAlign: four numbers, and the place of a picture, for each region."""
     rois, places = site.dims(1), site.dims(2)
     if rois and places:
-        yield from equal((rois[-1], rois[0]), (4, places[0]))
+        yield from equal_each((rois[-1], rois[0]), (4, places[0]))
 
 
-def grid(site: NodeFacts) -> Iterator[Fit]:
+def grid_sample(site: NodeFacts) -> Iterator[Fit]:
     """GridSample: a place in each picture."""
     x, places = site.dims(0), site.dims(1)
     if x and places:
-        yield from equal((places[0], places[-1]), (x[0], len(x) - 2))
+        yield from equal_each((places[0], places[-1]), (x[0], len(x) - 2))
 
 
 def blocks(*parts: tuple[int, int]) -> Fits:
@@ -274,9 +274,9 @@ def scattered(site: NodeFacts) -> Iterator[Fit]:
     if x is None or places is None or updates is None or not places:
         return
     if site.node.op_type == "ScatterND" and isinstance(places[-1], int):
-        yield from equal(updates, (*places[:-1], *x[places[-1] :]))
+        yield from equal_each(updates, (*places[:-1], *x[places[-1] :]))
     elif site.node.op_type != "ScatterND":
-        yield from equal(updates, places)
+        yield from equal_each(updates, places)
 
 
 def einsum(site: NodeFacts) -> Iterator[Fit]:
@@ -297,9 +297,9 @@ def attention(site: NodeFacts) -> Iterator[Fit]:
     q, k, v, mask = (site.dims(i) for i in range(4))
     if q is None or k is None or v is None or not len(q) == len(k) == len(v):
         return
-    yield from equal((k[0], v[0], k[-2]), (q[0], q[0], v[-2]))
+    yield from equal_each((k[0], v[0], k[-2]), (q[0], q[0], v[-2]))
     if len(q) == 4:
-        yield from equal((q[3], k[1]), (k[3], v[1]))
+        yield from equal_each((q[3], k[1]), (k[3], v[1]))
     elif site.attr("q_num_heads") and site.attr("kv_num_heads"):
         heads, kv_heads = site.attr("q_num_heads"), site.attr("kv_num_heads")
         yield one(simplify(q[2] * kv_heads), simplify(k[2] * heads))
@@ -309,7 +309,7 @@ def attention(site: NodeFacts) -> Iterator[Fit]:
         past, heads = site.dims(i), site.attr("kv_num_heads", 0)
         if past and len(past) == 4:
             size = new[3] if len(new) == 4 else simplify(past[3] * heads)
-            yield from equal(
+            yield from equal_each(
                 (past[0], size), (q[0], past[3] if len(new) == 4 else new[2])
             )
             yield one(past[1], new[1] if len(new) == 4 else heads)
@@ -335,7 +335,7 @@ def grouped_query_attention(site: NodeFacts) -> Iterator[Fit]:
     for past in filter(None, (site.dims(3), site.dims(4))):
         if len(past) != 4:
             continue
-        yield from equal(
+        yield from equal_each(
             (past[0], past[1], simplify(past[3] * heads)), (q[0], heads, k[2])
         )
         if site.attr("sliding_window_cache", 0):

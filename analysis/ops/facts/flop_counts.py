@@ -81,7 +81,7 @@ def swiglu(site: NodeFacts) -> Dim | None:
     return _plus(swish(site), _times(1, site.out_dims()))
 
 
-def rotary(site: NodeFacts) -> Dim | None:
+def rotary_embedding(site: NodeFacts) -> Dim | None:
     """Two products and a sum, unless only a part of each row turns."""
     return None if site.attr("rotary_embedding_dim", 0) else _times(3, site.out_dims())
 
@@ -108,17 +108,17 @@ def resize(site: NodeFacts) -> Dim | None:
 # ---- normalisations
 
 
-def batch_norm(site: NodeFacts) -> Dim | None:
+def batch_normalization(site: NodeFacts) -> Dim | None:
     """Of BatchNormalization: a product and a sum for each element; not in training."""
     return None if site.attr("training_mode", 0) else _times(2, site.out_dims())
 
 
-def layer_norm(site: NodeFacts) -> Dim | None:
+def layer_normalization(site: NodeFacts) -> Dim | None:
     """Of LayerNormalization: 6 for each element, 7 with a bias."""
     return _times(7 if site.has(2) else 6, site.out_dims())
 
 
-def local_response_norm(site: NodeFacts) -> Dim | None:
+def lrn(site: NodeFacts) -> Dim | None:
     """Of LRN: for each element those of its window, and 5."""
     return _times(int(site.attr("size", 1)) + 5, site.out_dims())
 

@@ -349,7 +349,7 @@ def mul(site: IndexFacts) -> Found:
     return None
 
 
-def cumulative_sum(site: IndexFacts) -> Found:
+def cum_sum(site: IndexFacts) -> Found:
     """Of a number that is the same everywhere."""
     found, axis = site.of(0), _number(site, 1)
     if not isinstance(found, Count) or not found.is_constant:

@@ -41,7 +41,7 @@ def like_input_twice(site: NodeFacts, x: Dims) -> DimsResult:
     return [x, x]
 
 
-def dynamically_quantized(site: NodeFacts, x: Dims) -> DimsResult:
+def dynamic_quantize_linear(site: NodeFacts, x: Dims) -> DimsResult:
     """Like the input, a scale and a zero point."""
     return [x, (), ()]
 

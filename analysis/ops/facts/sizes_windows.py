@@ -194,7 +194,7 @@ def space_to_depth(site: NodeFacts, x: Dims) -> DimsResult:
     return [(n, area, quotient([h], [block]), quotient([w], [block]))]
 
 
-def layer_norm(site: NodeFacts, x: Dims) -> DimsResult:
+def layer_normalization(site: NodeFacts, x: Dims) -> DimsResult:
     """Mean and deviation keep the axes before `axis`."""
     axis = site.axis(len(x), default=-1)
     moments = (*x[:axis], *[1] * (len(x) - axis))

@@ -389,9 +389,9 @@ def _sign(x: Dim) -> Dim | None:
     return 1 if at_least(x, 1) else None
 
 
-floor_of, ceil_of = _unary(_floor), _unary(_ceil)
+floor_, ceil_ = _unary(_floor), _unary(_ceil)
 neg = _unary(lambda x: -x if isinstance(x, float) else simplify(-x))
-absolute, sign, not_ = _unary(_absolute), _unary(_sign), _unary(operator.not_)
+abs_, sign, not_ = _unary(_absolute), _unary(_sign), _unary(operator.not_)
 
 
 def _decided(function: Callable[[Any, Any], bool | None]) -> ValueRule:
@@ -459,7 +459,7 @@ def _extreme(exact: Callable[[Dim, Dim], Dim], rough: Any) -> Callable[..., Any]
 
 
 _smaller, _larger = _extreme(minimum, min), _extreme(maximum, max)
-smallest, largest = extreme(_smaller), extreme(_larger)
+min_, max_ = extreme(_smaller), extreme(_larger)
 
 
 def clip(site: NodeFacts, x: Content) -> ContentResult:
@@ -494,5 +494,5 @@ def _folded(step: Callable[[Dim, Dim], Dim | None]) -> ValueRule:
     return values
 
 
-reduced_product, reduced_sum = _folded(_product), _folded(_sum)
-reduced_min, reduced_max = _folded(minimum), _folded(maximum)
+reduce_prod, reduce_sum = _folded(_product), _folded(_sum)
+reduce_min, reduce_max = _folded(minimum), _folded(maximum)

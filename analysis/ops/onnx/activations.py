@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..facts import cuts, flop_counts, sizes_elementwise, small_values, tiles
+from ..facts import cuts, flop_counts, sizes_elementwise, tiles
 from ..helpers import elementwise as helpers
 from ..module_form import ModuleForm, Weight
 from ..node_view import NodeView
@@ -49,7 +49,7 @@ def _softplus(t: Any, n: NodeView, x: Any) -> Any:
     return t.F.softplus(x)
 
 
-@operator("Gelu", since=20, mapping=ONE_TO_ONE, flops=flop_counts.gelu)
+@operator("Gelu", since=20, mapping=ONE_TO_ONE)
 def _gelu(t: Any, n: NodeView, x: Any) -> Any:
     approximate = n.attr("approximate", "none")
     return t.F.gelu(x) if approximate == "none" else t.F.gelu(x, approximate="tanh")
@@ -143,14 +143,7 @@ def _clamp(t: Any, n: NodeView, x: Any, *bounds: Any) -> Any:
     return x.clamp(whole(low), whole(high))
 
 
-@operator(
-    "Clip",
-    since=11,
-    mapping=ONE_TO_ONE,
-    values=small_values.clip,
-    carries=(0,),
-    scalars=(1, 2),
-)
+@operator("Clip", since=11, mapping=ONE_TO_ONE, carries=(0,), scalars=(1, 2))
 def _clip(t: Any, n: NodeView, x: Any, low: Any = None, high: Any = None) -> Any:
     if low is None and high is None:
         return x

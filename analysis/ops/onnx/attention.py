@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...graph.dims import reaches
-from ..facts import cuts, fitting_sizes, flop_counts, sizes_elementwise, sizes_windows
+from ..facts import sizes_elementwise
 from ..facts.requirements import Between, IndexOf
 from ..helpers import attention as helpers
 from ..node_view import NodeView
@@ -104,11 +104,7 @@ def _scaled_dot_product(t: Any, n: NodeView, q: Any, k: Any, v: Any, mask: Any) 
 @operator(
     "Attention",
     since=25,
-    cut=cuts.attention,
-    fits=fitting_sizes.attention,
     mapping=MANY_TO_MANY,
-    shape=sizes_windows.attention,
-    flops=flop_counts.attention,
     requires={6: Between(1, 2)},
     runs_until=24,
     result="attended",
@@ -153,10 +149,8 @@ def _attention(
 @operator(
     "RotaryEmbedding",
     since=23,
-    cut=cuts.rotary,
     mapping=MANY_TO_MANY,
     shape=sizes_elementwise.like_input,
-    flops=flop_counts.rotary,
     requires={3: IndexOf(1)},
 )
 def _rotary(

@@ -6,7 +6,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from ..facts import index_functions, sizes_elementwise, small_values
+from ..facts import sizes_elementwise, small_values
 from ..helpers import casts as helpers
 from ..node_view import NodeView
 from ..operands import BITS, FLOAT8_MAX, SMALL_FLOATS, converted, signed
@@ -50,15 +50,7 @@ def _cast_float8(t: Any, n: NodeView, x: Any, source: ir.DataType) -> Any:
     return x.to(dtype)
 
 
-@operator(
-    "Cast",
-    since=6,
-    mapping=ONE_TO_ONE,
-    values=small_values.cast,
-    by_index=index_functions.cast,
-    flops=0,
-    carries=(0,),
-)
+@operator("Cast", since=6, mapping=ONE_TO_ONE, flops=0, carries=(0,))
 def _cast(t: Any, n: NodeView, x: Any, like: Any = None) -> Any:
     """A float out of an integer type's range is undefined in ONNX, and in PyTorch."""
     source, target = n.dtype(0), n.out_dtype()
@@ -70,7 +62,6 @@ operator(
     since=15,
     mapping=ONE_TO_ONE,
     shape=sizes_elementwise.like_input,
-    values=small_values.cast_like,
     flops=0,
 )(_cast)
 
@@ -95,7 +86,6 @@ operator(
     since=1,
     mapping=ONE_TO_ONE,
     values=small_values.same_elements,
-    by_index=index_functions.identity,
     flops=0,
     views=True,
     carries=(0,),

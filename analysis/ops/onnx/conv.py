@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from ...graph.dims import Dim
 from ...graph.parameters import is_filler
-from ..facts import cuts, fitting_sizes, flop_counts, sizes_windows, tiles
+from ..facts import cuts, fitting_sizes, sizes_windows
 from ..helpers import conv as helpers
 from ..helpers import quant as quant_helpers
 from ..module_form import ModuleForm, Weight
@@ -124,9 +124,6 @@ def layer_form(
     cut=cuts.along(0),
     fits=fitting_sizes.window(1),
     mapping=MANY_TO_MANY,
-    shape=sizes_windows.conv,
-    flops=flop_counts.conv,
-    tile=tiles.conv,
     pattern=Pattern.OUT_ELEMWISE_FUSABLE,
     fresh=True,
     module=_conv_module,
@@ -243,9 +240,7 @@ def _conv_transpose_module(n: NodeView) -> ModuleForm | None:
     cut=cuts.along(0),
     fits=fitting_sizes.window(1, channels=0),
     mapping=MANY_TO_MANY,
-    shape=sizes_windows.conv_transpose,
     onnx_errs=True,
-    flops=flop_counts.conv_transpose,
     pattern=Pattern.OUT_ELEMWISE_FUSABLE,
     fresh=True,
     module=_conv_transpose_module,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..facts import cuts, index_functions, sizes_elementwise, small_values
+from ..facts import sizes_elementwise
 from ..facts.requirements import BelowNumber, Between
 from ..helpers import indexing as helpers
 from ..node_view import NodeView
@@ -46,7 +46,6 @@ def _with_dtype(
     since=25,
     mapping=OPAQUE,
     shape=sizes_elementwise.shape_of,
-    values=small_values.shape,
     flops=0,
     traceable=True,
     result="shape",
@@ -70,7 +69,6 @@ operator(
     since=25,
     mapping=OPAQUE,
     shape=sizes_elementwise.number,
-    values=small_values.size,
     flops=0,
     result="count",
 )(lambda t, n, x: t.tensor(x.numel(), device=t.device))
@@ -101,10 +99,7 @@ def _length(*scalars: Any) -> int:
     "Range",
     since=27,
     mapping=OPAQUE,
-    shape=sizes_elementwise.range_,
     onnx_errs=True,
-    values=small_values.range_,
-    by_index=index_functions.range_,
     flops=0,
     traceable=True,
     requires={0: Between(0, 1), 1: Between(1, 9), 2: Between(1, 2)},
@@ -160,11 +155,7 @@ def filled(t: Any, element: np.generic, wanted: Any, dtype: ir.DataType) -> Any:
 @operator(
     "ConstantOfShape",
     since=25,
-    cut=cuts.filled,
     mapping=ONE_TO_MANY,
-    shape=sizes_elementwise.constant_of_shape,
-    values=small_values.constant_of_shape,
-    by_index=index_functions.constant_of_shape,
     flops=0,
     requires={0: Between(1, 5)},
 )
@@ -197,7 +188,6 @@ def _eye_like(t: Any, n: NodeView, x: Any) -> Any:
     "OneHot",
     since=11,
     mapping=ONE_TO_MANY,
-    shape=sizes_elementwise.one_hot,
     flops=0,
     pattern=Pattern.INJECTIVE,
     requires={0: BelowNumber(1), 1: Between(2, 9)},

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..facts import flop_counts, index_functions, small_values
+from ..facts import flop_counts
 from ..facts.requirements import EVERY, Between
 from ..helpers import elementwise as helpers
 from ..node_view import NodeView
@@ -26,7 +26,6 @@ def _method(name: str) -> Callable[..., Any]:
     return lambda t, n, x: getattr(x, name)()
 
 
-_ROUNDED = {"Ceil": small_values.ceil_of, "Floor": small_values.floor_of}
 _FUNCTIONS = {  # by the opset since which they are as they are
     6: "Ceil Exp Floor Log Sqrt",
     7: "Acos Asin Atan Cos Sin Tan",
@@ -38,7 +37,6 @@ for _since, _name in ((n, x) for n, all_ in _FUNCTIONS.items() for x in all_.spl
         _name,
         since=_since,
         mapping=ONE_TO_ONE,
-        values=_ROUNDED.get(_name),
         result=_name.lower() if _name in ("Cos", "Sin") else "",  # of rotations
     )(_method(_name.lower()))
 
@@ -49,31 +47,22 @@ def _erf(t: Any, n: NodeView, x: Any) -> Any:
 
 
 operator("Reciprocal", since=6, mapping=ONE_TO_ONE)(lambda t, n, x: 1 / x)
-operator("Neg", since=6, mapping=ONE_TO_ONE, values=small_values.neg)(
-    lambda t, n, x: -x
-)
+operator("Neg", since=6, mapping=ONE_TO_ONE)(lambda t, n, x: -x)
 
 
 def _is_unsigned(dtype: ir.DataType) -> bool:
     return dtype == ir.DataType.UINT8 or dtype in SIGNED
 
 
+@operator("Abs", since=6, mapping=ONE_TO_ONE, carries=(0,))
 def _abs(t: Any, n: NodeView, x: Any) -> Any:
     return x if _is_unsigned(n.dtype(0)) else x.abs()
 
 
+@operator("Sign", since=9, mapping=ONE_TO_ONE)
 def _sign(t: Any, n: NodeView, x: Any) -> Any:
     dtype = n.dtype(0)
     return converted(t, x != 0, dtype) if dtype in SIGNED else x.sign()
-
-
-for _name, _since, _spelling, _values, _carried in (
-    ("Abs", 6, _abs, small_values.absolute, (0,)),
-    ("Sign", 9, _sign, small_values.sign, ()),
-):
-    operator(_name, since=_since, mapping=ONE_TO_ONE, values=_values, carries=_carried)(
-        _spelling
-    )
 
 
 # ---- arithmetic
@@ -99,20 +88,8 @@ def _mul(t: Any, n: NodeView, a: Any, b: Any) -> Any:
     return a * b
 
 
-for _name, _spelling, _values, _by_index in (
-    ("Add", _add, small_values.add, index_functions.add),
-    ("Sub", _sub, small_values.sub, index_functions.sub),
-    ("Mul", _mul, small_values.mul, index_functions.mul),
-):
-    operator(
-        _name,
-        since=7,
-        mapping=ONE_TO_ONE,
-        values=_values,
-        by_index=_by_index,
-        fresh=True,
-        scalars=(0, 1),
-    )(_spelling)
+for _name, _spelling in (("Add", _add), ("Sub", _sub), ("Mul", _mul)):
+    operator(_name, since=7, mapping=ONE_TO_ONE, fresh=True, scalars=(0, 1))(_spelling)
 
 
 def _as_uint64(t: Any, x: Any) -> Any:
@@ -129,12 +106,7 @@ def _div_int(t: Any, n: NodeView, a: Any, b: Any) -> Any:
 
 
 @operator(
-    "Div",
-    since=7,
-    mapping=ONE_TO_ONE,
-    values=small_values.div,
-    requires={1: Between(1, 10)},
-    scalars=(1,),
+    "Div", since=7, mapping=ONE_TO_ONE, requires={1: Between(1, 10)}, scalars=(1,)
 )
 def _div(t: Any, n: NodeView, a: Any, b: Any) -> Any:
     if n.is_float(0):
@@ -150,12 +122,7 @@ def _mod_number(t: Any, n: NodeView, a: Any, b: Any) -> Any:
 
 
 @operator(
-    "Mod",
-    since=10,
-    mapping=ONE_TO_ONE,
-    values=small_values.mod,
-    requires={1: Between(1, 10)},
-    scalars=(1,),
+    "Mod", since=10, mapping=ONE_TO_ONE, requires={1: Between(1, 10)}, scalars=(1,)
 )
 def _mod(t: Any, n: NodeView, a: Any, b: Any) -> Any:
     if n.dtype(0) == _UINT64:
@@ -218,15 +185,11 @@ def _extreme(function: str, bound: str) -> Callable[..., Any]:
     return spelling
 
 
-for _name, _function, _bound, _values in (
-    ("Max", "maximum", "min", small_values.largest),
-    ("Min", "minimum", "max", small_values.smallest),
-):
+for _name, _function, _bound in (("Max", "maximum", "min"), ("Min", "minimum", "max")):
     operator(
         _name,
         since=8,
         mapping=ONE_TO_ONE,
-        values=_values,
         flops=flop_counts.joined(1),
         carries=EVERY,
         scalars=tuple(range(8)),

@@ -13,11 +13,7 @@ from ...graph.dims import Dim, same
 from ...spelling.expr import DimOf, Expr
 from ..facts import (
     cuts,
-    fitting_sizes,
     flop_counts,
-    index_functions,
-    sizes_elementwise,
-    small_values,
 )
 from ..facts.requirements import Between, IndexOf, PlaceIn
 from ..helpers import indexing as helpers
@@ -153,11 +149,7 @@ def embedding(n: NodeView) -> ModuleForm | None:
 @operator(
     "Gather",
     since=13,
-    cut=cuts.gather,
-    fits=fitting_sizes.gather,
     mapping=ONE_TO_MANY,
-    shape=sizes_elementwise.gather,
-    values=small_values.gather,
     flops=0,
     carries=(0,),
     requires={1: IndexOf(0, "axis")},
@@ -249,8 +241,6 @@ def _takes_all_in_order(n: NodeView) -> bool:
     since=13,
     mapping=ONE_TO_MANY,
     cut=cuts.together(),
-    shape=sizes_elementwise.gather_elements,
-    values=small_values.gather_elements,
     flops=0,
     carries=(0,),
     requires={1: IndexOf(0, "axis")},
@@ -266,9 +256,6 @@ def _gather_elements(t: Any, n: NodeView, x: Any, indices: Any) -> Any:
     "GatherND",
     since=13,
     mapping=ONE_TO_MANY,
-    cut=cuts.gather_nd,
-    shape=sizes_elementwise.gather_nd,
-    by_index=index_functions.gather_nd,
     flops=0,
     carries=(0,),
     requires={1: PlaceIn(0)},
@@ -287,25 +274,14 @@ def _gather_nd(t: Any, n: NodeView, x: Any, indices: Any) -> Any:
 # ---- NonZero, Compress
 
 
-@operator(
-    "NonZero",
-    since=13,
-    mapping=OPAQUE,
-    shape=sizes_elementwise.non_zero,
-    onnx_errs=True,
-    values=small_values.non_zero,
-    flops=0,
-    result="places",
-)
+@operator("NonZero", since=13, mapping=OPAQUE, onnx_errs=True, flops=0, result="places")
 def _nonzero(t: Any, n: NodeView, x: Any) -> Any:
     if n.rank(0) == 0:
         x = x.unsqueeze(0)  # ONNX counts a scalar as a vector of one element
     return kernel_view(t, n.dtype(0), x).nonzero().T
 
 
-@operator(
-    "Compress", since=11, mapping=OPAQUE, shape=sizes_elementwise.compress, flops=0
-)
+@operator("Compress", since=11, mapping=OPAQUE, flops=0)
 def _compress(t: Any, n: NodeView, x: Any, condition: Any) -> Any:
     """The condition may have any rank, and be shorter or longer than the axis."""
     axis, rank, dims = n.attr("axis"), n.rank(0), n.dims(0)
@@ -328,10 +304,8 @@ def _compress(t: Any, n: NodeView, x: Any, condition: Any) -> Any:
 @operator(
     "TopK",
     since=24,
-    fits=fitting_sizes.top_k,
     mapping=MANY_TO_MANY,
     cut=cuts.but_axis(-1),
-    shape=sizes_elementwise.top_k,
     flops=flop_counts.per_input(1),
     requires={1: Between(1, 2)},
 )
@@ -348,7 +322,7 @@ def _top_k(t: Any, n: NodeView, x: Any, k: Any) -> Any:
     return made if n.used(1) else made[0]
 
 
-@operator("Unique", since=11, mapping=OPAQUE, shape=sizes_elementwise.unique)
+@operator("Unique", since=11, mapping=OPAQUE)
 def _unique(t: Any, n: NodeView, x: Any) -> Any:
     text = n.value(0).dtype == ir.DataType.STRING
     if not text and n.dtype(0) in COMPLEX:

@@ -9,7 +9,6 @@ import onnx_ir as ir
 
 from ...graph.dims import Dims
 from ...spelling.expr import DimOf
-from ..facts import index_functions, small_values
 from ..facts.requirements import Between
 from ..helpers import elementwise as helpers
 from ..node_view import NodeView
@@ -44,40 +43,20 @@ def _equal(t: Any, n: NodeView, a: Any, b: Any) -> Any:
     return exact(a) == exact(b)
 
 
-for _name, _since, _spelling, _values, _by_index in (
-    ("Equal", 7, _equal, small_values.equal, index_functions.equal),
-    ("Greater", 7, _greater, small_values.greater, index_functions.greater),
-    (
-        "GreaterOrEqual",
-        12,
-        _greater_or_equal,
-        small_values.greater_or_equal,
-        index_functions.greater_or_equal,
-    ),
-    ("Less", 7, _less, small_values.less, index_functions.less),
-    (
-        "LessOrEqual",
-        12,
-        _less_or_equal,
-        small_values.less_or_equal,
-        index_functions.less_or_equal,
-    ),
+for _name, _since, _spelling in (
+    ("Equal", 7, _equal),
+    ("Greater", 7, _greater),
+    ("GreaterOrEqual", 12, _greater_or_equal),
+    ("Less", 7, _less),
+    ("LessOrEqual", 12, _less_or_equal),
 ):
-    operator(
-        _name,
-        since=_since,
-        mapping=ONE_TO_ONE,
-        values=_values,
-        by_index=_by_index,
-        scalars=(0, 1),
-        result="mask",
-    )(_spelling)
+    operator(_name, since=_since, mapping=ONE_TO_ONE, scalars=(0, 1), result="mask")(
+        _spelling
+    )
 
 
 # ---- logic and bits
 
-_VALUES = {"And": small_values.and_, "Or": small_values.or_, "Xor": small_values.xor}
-_BY_INDEX = {"And": index_functions.and_, "Or": index_functions.or_}
 for _name, _since, _spelling in (
     ("And", 7, lambda t, n, a, b: a & b),
     ("Or", 7, lambda t, n, a, b: a | b),
@@ -90,21 +69,12 @@ for _name, _since, _spelling in (
         _name,
         since=_since,
         mapping=ONE_TO_ONE,
-        values=_VALUES.get(_name),
-        by_index=_BY_INDEX.get(_name),
         scalars=(0, 1) if _name.startswith("Bitwise") else (),
         result="" if _name.startswith("Bitwise") else "mask",
     )(through_signed()(_spelling))
 
 
-operator(
-    "Not",
-    since=1,
-    mapping=ONE_TO_ONE,
-    values=small_values.not_,
-    by_index=index_functions.not_,
-    result="mask",
-)(lambda t, n, x: ~x)
+operator("Not", since=1, mapping=ONE_TO_ONE, result="mask")(lambda t, n, x: ~x)
 
 
 @operator("BitwiseNot", since=18, mapping=ONE_TO_ONE)
@@ -171,14 +141,7 @@ def _fits(x: Any, dtype: ir.DataType) -> bool:
         return bool(np.isnan(x) or float(np.float32(x)) == float(x))
 
 
-@operator(
-    "Where",
-    since=9,
-    mapping=ONE_TO_ONE,
-    values=small_values.where,
-    carries=(1, 2),
-    scalars=(1, 2),
-)
+@operator("Where", since=9, mapping=ONE_TO_ONE, carries=(1, 2), scalars=(1, 2))
 def _where(t: Any, n: NodeView, mask: Any, a: Any, b: Any) -> Any:
     dtype = n.out_dtype()
     if is_number(a) and is_number(b):

@@ -231,11 +231,7 @@ def _gemm_bias(n: NodeView, beta: float, width: int) -> Weight | None:
 @operator(
     "Gemm",
     since=11,
-    cut=cuts.gemm,
-    fits=fitting_sizes.gemm,
     mapping=MANY_TO_MANY,
-    shape=sizes_windows.gemm,
-    flops=flop_counts.gemm,
     tile=tiles.matmul,
     pattern=Pattern.OUT_ELEMWISE_FUSABLE,
     fresh=True,
@@ -259,16 +255,7 @@ def _implicit(inputs: str) -> str:
     return ("..." if "..." in inputs else "") + "".join(once)
 
 
-@operator(
-    "Einsum",
-    since=12,
-    fits=fitting_sizes.einsum,
-    mapping=MANY_TO_MANY,
-    cut=cuts.einsum,
-    shape=sizes_windows.einsum,
-    flops=flop_counts.einsum,
-    onnx_errs=True,
-)
+@operator("Einsum", since=12, mapping=MANY_TO_MANY, onnx_errs=True)
 def _einsum(t: Any, n: NodeView, *operands: Any) -> Any:
     equation = "".join(n.attr("equation", "").split())
     inputs, arrow, output = equation.partition("->")

@@ -12,11 +12,7 @@ from ...spelling.expr import DimOf, Expr
 from ..facts import (
     cuts,
     fitting_sizes,
-    index_functions,
     sizes_elementwise,
-    sizes_movement,
-    sizes_windows,
-    small_values,
 )
 from ..facts.requirements import EVERY, Between, Parts
 from ..helpers import movement as helpers
@@ -42,16 +38,7 @@ def _only_ones_move(dims: Dims, perm: Sequence[int]) -> bool:
     return order == sorted(order) and equal(dims, [dims[axis] for axis in perm])
 
 
-@operator(
-    "Transpose",
-    since=25,
-    cut=cuts.transpose,
-    mapping=SHUFFLE,
-    shape=sizes_movement.transpose,
-    values=small_values.transpose,
-    by_index=index_functions.transpose,
-    views=True,
-)
+@operator("Transpose", since=25, mapping=SHUFFLE, views=True)
 def _transpose(t: Any, n: NodeView, x: Any) -> Any:
     rank = n.rank(0)
     perm = list(n.attr("perm", range(rank)[::-1]))
@@ -74,12 +61,7 @@ def _transpose(t: Any, n: NodeView, x: Any) -> Any:
 @operator(
     "Expand",
     since=13,
-    cut=cuts.expand,
-    fits=fitting_sizes.expand,
     mapping=ONE_TO_MANY,
-    shape=sizes_movement.expand,
-    values=small_values.expand,
-    by_index=index_functions.expand,
     flops=0,
     views=True,
     carries=(0,),
@@ -117,9 +99,6 @@ def _expand(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
     "Tile",
     since=13,
     mapping=ONE_TO_MANY,
-    cut=cuts.tile,
-    shape=sizes_movement.tile,
-    values=small_values.tile,
     flops=0,
     carries=(0,),
     requires={1: Between(1, 4)},
@@ -151,12 +130,7 @@ def _even_pieces(n: NodeView, whole: Dim) -> list[int | Expr] | None:
 @operator(
     "Concat",
     since=13,
-    cut=cuts.concat,
-    fits=fitting_sizes.concat,
     mapping=ONE_TO_ONE,
-    shape=sizes_movement.concat,
-    values=small_values.concat,
-    by_index=index_functions.concat,
     flops=0,
     pattern=Pattern.INJECTIVE,
     fresh=True,
@@ -171,11 +145,7 @@ def _concat(t: Any, n: NodeView, *parts: Any) -> Any:
 @operator(
     "Split",
     since=18,
-    cut=cuts.split,
-    fits=fitting_sizes.split,
     mapping=ONE_TO_ONE,
-    shape=sizes_movement.split,
-    values=small_values.split,
     requires={1: Parts(0, "axis")},
     flops=0,
     pattern=Pattern.INJECTIVE,
@@ -225,7 +195,6 @@ def _block(n: NodeView, *parts: tuple[int, int]) -> int:
     cut=cuts.along(0),
     fits=fitting_sizes.blocks((1, 2)),
     mapping=SHUFFLE,
-    shape=sizes_windows.depth_to_space,
 )
 def _depth_to_space(t: Any, n: NodeView, x: Any) -> Any:
     block = _block(n, (1, 2))
@@ -244,7 +213,6 @@ def _depth_to_space(t: Any, n: NodeView, x: Any) -> Any:
     cut=cuts.along(0),
     fits=fitting_sizes.blocks((2, 1), (3, 1)),
     mapping=SHUFFLE,
-    shape=sizes_windows.space_to_depth,
 )
 def _space_to_depth(t: Any, n: NodeView, x: Any) -> Any:
     block = _block(n, (2, 1), (3, 1))
@@ -276,7 +244,6 @@ def _reverse_sequence(t: Any, n: NodeView, x: Any, lengths: Any) -> Any:
     mapping=ONE_TO_ONE,
     cut=cuts.matrices,
     shape=sizes_elementwise.like_input,
-    by_index=index_functions.trilu,
     flops=0,
     pattern=Pattern.INJECTIVE,
 )

@@ -13,9 +13,7 @@ from ...graph.parameters import is_derived, is_filler
 from ..facts import (
     cuts,
     fitting_sizes,
-    flop_counts,
     sizes_elementwise,
-    sizes_windows,
     tiles,
 )
 from ..helpers import norms as helpers
@@ -129,7 +127,6 @@ def _batch_norm_module(n: NodeView) -> ModuleForm | None:
     fits=fitting_sizes.channelwise,
     mapping=ONE_TO_ONE,
     shape=sizes_elementwise.like_input,
-    flops=flop_counts.batch_norm,
     module=_batch_norm_module,
 )
 def _batch_norm(
@@ -210,8 +207,6 @@ def _parameter_shape(n: NodeView) -> Any:
     cut=cuts.before_axis,
     fits=fitting_sizes.last_axes,
     mapping=MANY_TO_MANY,
-    shape=sizes_windows.layer_norm,
-    flops=flop_counts.layer_norm,
     tile=tiles.normalise,
     fresh=True,
     module=_layer_norm_module,
@@ -377,7 +372,6 @@ def _lp_normalization(t: Any, n: NodeView, x: Any) -> Any:
     mapping=MANY_TO_MANY,
     cut=cuts.along(0),
     shape=sizes_elementwise.like_input,
-    flops=flop_counts.local_response_norm,
 )
 def _lrn(t: Any, n: NodeView, x: Any) -> Any:
     size = n.attr("size")

@@ -11,9 +11,7 @@ import onnx_ir as ir
 from ..facts import (
     cuts,
     flop_counts,
-    index_functions,
     sizes_elementwise,
-    small_values,
     tiles,
 )
 from ..facts.requirements import Axes, Between
@@ -150,12 +148,6 @@ def _prod(t: Any, n: NodeView, x: Any, over: Keywords) -> Any:
     return x
 
 
-_VALUES = {
-    "ReduceSum": small_values.reduced_sum,
-    "ReduceProd": small_values.reduced_product,
-    "ReduceMax": small_values.reduced_max,
-    "ReduceMin": small_values.reduced_min,
-}
 # Per element: 2 where it is squared or made positive first, 3 for exp, sum and log.
 _STEPS = {"ReduceL1": 2, "ReduceL2": 2, "ReduceSumSquare": 2, "ReduceLogSumExp": 3}
 _REDUCES: dict[str, Any] = {
@@ -189,7 +181,6 @@ for _name, _since, _spelling, _result in (
         _name,
         since=_since,
         mapping=MANY_TO_MANY,
-        values=_VALUES.get(_name),
         flops=flop_counts.per_input(_STEPS.get(_name, 1)),
         result=_result,
         **_REDUCES | ({"cut": cuts.adds} if _name == "ReduceSum" else {}),
@@ -238,7 +229,6 @@ for _name, _method, _whole, _sign in (
         _name,
         since=18,
         mapping=MANY_TO_MANY,
-        values=_VALUES[_name],
         flops=flop_counts.per_input(1),
         **_REDUCES,
     )(_extreme(_method, _whole, _sign))
@@ -293,16 +283,12 @@ def _running(method: str, exclusive: str) -> Callable[..., Any]:
     return spelling
 
 
-for _name, _since, _method, _by_index in (
-    ("CumSum", 11, "cumsum", index_functions.cumulative_sum),
-    ("CumProd", 26, "cumprod", None),
-):
+for _name, _since, _method in (("CumSum", 11, "cumsum"), ("CumProd", 26, "cumprod")):
     operator(
         _name,
         since=_since,
         mapping=MANY_TO_MANY,
         shape=sizes_elementwise.like_input,
-        by_index=_by_index,
         cut=cuts.cumulative,
         flops=1,
         requires={1: Between(0, 1)},

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...graph.dims import Dim, Dims, same
 from ...spelling.expr import Expr
-from ..facts import cuts, fitting_sizes, index_functions, sizes_movement, small_values
+from ..facts import cuts, index_functions, small_values
 from ..facts.requirements import Axes, Between
 from ..helpers import movement as helpers
 from ..node_view import NodeView
@@ -128,14 +128,7 @@ _SAME_ORDER: dict[str, Any] = dict(
 )
 
 
-@operator(
-    "Reshape",
-    cut=cuts.reshape,
-    fits=fitting_sizes.reshape,
-    shape=sizes_movement.reshape,
-    requires={1: Between(0, 1)},
-    **_SAME_ORDER,
-)
+@operator("Reshape", requires={1: Between(0, 1)}, **_SAME_ORDER)
 def _reshape(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
     target = n.ints(1)
     if target is None:
@@ -150,7 +143,7 @@ def _reshape(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
 # ---- Flatten
 
 
-@operator("Flatten", cut=cuts.reshape, shape=sizes_movement.flatten, **_SAME_ORDER)
+@operator("Flatten", cut=cuts.reshape, **_SAME_ORDER)
 def _flatten(t: Any, n: NodeView, x: Any) -> Any:
     rank = n.rank(0)
     axis = front(int(n.attr("axis", 1)), rank)
@@ -166,14 +159,7 @@ def _flatten(t: Any, n: NodeView, x: Any) -> Any:
 # ---- Squeeze, Unsqueeze
 
 
-@operator(
-    "Squeeze",
-    cut=cuts.squeeze,
-    fits=fitting_sizes.squeeze,
-    shape=sizes_movement.squeeze,
-    requires={1: Axes()},
-    **_SAME_ORDER,
-)
+@operator("Squeeze", requires={1: Axes()}, **_SAME_ORDER)
 def _squeeze(t: Any, n: NodeView, x: Any, axes: Any = None) -> Any:
     if axes is None:
         known = n.node.outputs[0] in n.shapes.settled
@@ -189,13 +175,7 @@ def _squeeze(t: Any, n: NodeView, x: Any, axes: Any = None) -> Any:
     return squeezed(x, gone, rank) if gone else x
 
 
-@operator(
-    "Unsqueeze",
-    cut=cuts.reshape,
-    shape=sizes_movement.unsqueeze,
-    requires={1: Axes()},
-    **_SAME_ORDER,
-)
+@operator("Unsqueeze", cut=cuts.reshape, requires={1: Axes()}, **_SAME_ORDER)
 def _unsqueeze(t: Any, n: NodeView, x: Any, axes: Any) -> Any:
     listed = flat_ints(n.ints(1))
     if listed is None:

@@ -18,7 +18,7 @@ import onnx_ir as ir
 
 from ...graph.dims import Dim, same, simplify
 from ...literals import shortest
-from ..facts import cuts, flop_counts, sizes_movement
+from ..facts import cuts, sizes_movement
 from ..helpers import resize as helpers
 from ..node_view import NodeView
 from ..operands import equal, front, size
@@ -367,9 +367,7 @@ def _crop_and_resize(
     since=19,
     cut=cuts.along(0),
     mapping=ONE_TO_MANY,
-    shape=sizes_movement.resize,
     onnx_errs=True,  # 5 * 1.4 is 7 in float32, as ONNX Runtime counts
-    flops=flop_counts.resize,
     result="resized",
 )
 def _resize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..facts import fitting_sizes, sizes_windows
+from ..facts import fitting_sizes
 from ..facts.requirements import Corners, IndexOf
 from ..helpers import roi as helpers
 from ..node_view import NodeView
@@ -19,10 +19,8 @@ from .windows import windows
 @operator(
     "RoiAlign",
     since=16,
-    fits=fitting_sizes.regions,
     requires={1: Corners(), 2: IndexOf(0)},
     mapping=OPAQUE,
-    shape=sizes_windows.roi_align,
     runs_until=21,
 )
 def _roi_align(t: Any, n: NodeView, x: Any, rois: Any, batch: Any) -> Any:

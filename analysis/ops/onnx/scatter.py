@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..facts import cuts, fitting_sizes, flop_counts, sizes_elementwise, small_values
+from ..facts import cuts, fitting_sizes, flop_counts, sizes_elementwise
 from ..facts.requirements import Between, IndexOf, PlaceIn
 from ..helpers import indexing as helpers
 from ..node_view import NodeView
@@ -88,9 +88,7 @@ def _scatter_elements(t: Any, n: NodeView, x: Any, indices: Any, updates: Any) -
     since=18,
     fits=fitting_sizes.scattered,
     mapping=MANY_TO_MANY,
-    cut=cuts.scatter_nd,
     shape=sizes_elementwise.like_input,
-    values=small_values.scatter_nd,
     flops=flop_counts.scatter,
     requires={1: PlaceIn(0)},
 )

@@ -11,7 +11,6 @@ from typing import Any
 import onnx_ir as ir
 
 from ...spelling.expr import Binary, List, Literal, Name, Printing, Unary, spell
-from ..facts import sizes_elementwise
 from ..helpers import sequences as helpers
 from ..node_view import NodeView
 from ..operands import front
@@ -65,7 +64,7 @@ def _erase(t: Any, n: NodeView, items: Any, position: Any = None) -> Any:
     return t.helper(helpers.erase_item)(items, i)
 
 
-@operator("SequenceAt", since=11, mapping=OPAQUE, shape=sizes_elementwise.sequence_at)
+@operator("SequenceAt", since=11, mapping=OPAQUE)
 def _at(t: Any, n: NodeView, items: Any, position: Any) -> Any:
     return items[_position(t, n, 1, position)]
 
@@ -91,12 +90,7 @@ def _split(t: Any, n: NodeView, x: Any, sizes: Any = None) -> Any:
 
 
 @operator(
-    "ConcatFromSequence",
-    since=11,
-    mapping=REORGANIZE,
-    views=False,
-    traceable=False,
-    shape=sizes_elementwise.concat_from_sequence,
+    "ConcatFromSequence", since=11, mapping=REORGANIZE, views=False, traceable=False
 )
 def _concat(t: Any, n: NodeView, items: Any) -> Any:
     text = n.node.outputs[0].dtype == ir.DataType.STRING

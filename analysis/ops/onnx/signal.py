@@ -92,7 +92,6 @@ def _dft(t: Any, n: NodeView, x: Any, length: Any = None, axis: Any = None) -> A
     "STFT",
     since=17,
     mapping=MANY_TO_MANY,
-    shape=sizes_windows.stft,
     onnx_errs=True,
     coarse=(0, 2),
     traceable=False,

@@ -9,7 +9,6 @@ import numpy as np
 
 from ...graph.dims import Dim, same, slice_range
 from ...spelling.expr import DimOf, Expr
-from ..facts import cuts, index_functions, sizes_movement, small_values
 from ..facts.requirements import Axes, Between
 from ..helpers import slicing as helpers
 from ..node_view import NodeView
@@ -107,12 +106,8 @@ def listed(n: NodeView, i: int, operand: Any) -> Any:
 @operator(
     "Slice",
     since=13,
-    cut=cuts.slices,
     mapping=ONE_TO_ONE,
-    shape=sizes_movement.slice_,
     onnx_errs=True,
-    values=small_values.slice_,
-    by_index=index_functions.slice_,
     flops=0,
     pattern=Pattern.INJECTIVE,
     views=True,
@@ -219,8 +214,6 @@ def _pad_at_run_time(
     "Pad",
     since=25,
     mapping=ONE_TO_ONE,
-    cut=cuts.padded,
-    shape=sizes_movement.pad,
     flops=0,
     pattern=Pattern.INJECTIVE,
     requires={1: Between(0, 2)},

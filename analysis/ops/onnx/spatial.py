@@ -6,7 +6,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from ..facts import fitting_sizes, flop_counts, sizes_windows
+from ..facts import flop_counts
 from ..facts.requirements import Between, Fraction
 from ..helpers import slicing as slicing_helpers
 from ..helpers import spatial as spatial_helpers
@@ -18,14 +18,7 @@ from .slicing import listed
 # ---- GridSample, AffineGrid
 
 
-@operator(
-    "GridSample",
-    since=22,
-    fits=fitting_sizes.grid,
-    mapping=MANY_TO_MANY,
-    shape=sizes_windows.grid_sample,
-    result="sampled",
-)
+@operator("GridSample", since=22, mapping=MANY_TO_MANY, result="sampled")
 def _grid_sample(t: Any, n: NodeView, x: Any, grid: Any) -> Any:
     mode = n.attr("mode", "linear")
     rank = n.rank(0)
@@ -47,13 +40,7 @@ def _grid_sample(t: Any, n: NodeView, x: Any, grid: Any) -> Any:
     return t.F.grid_sample(x, grid, **options)
 
 
-@operator(
-    "AffineGrid",
-    since=20,
-    mapping=ONE_TO_MANY,
-    shape=sizes_windows.affine_grid,
-    result="grid",
-)
+@operator("AffineGrid", since=20, mapping=ONE_TO_MANY, result="grid")
 def _affine_grid(t: Any, n: NodeView, theta: Any, size: Any) -> Any:
     found = n.ints(1)
     sizes = size.tolist() if found is None else tuple(found)
@@ -70,13 +57,7 @@ def _affine_grid(t: Any, n: NodeView, theta: Any, size: Any) -> Any:
 # ---- Col2Im
 
 
-@operator(
-    "Col2Im",
-    since=18,
-    mapping=MANY_TO_MANY,
-    shape=sizes_windows.col2im,
-    flops=flop_counts.per_input(1),
-)
+@operator("Col2Im", since=18, mapping=MANY_TO_MANY, flops=flop_counts.per_input(1))
 def _col2im(t: Any, n: NodeView, x: Any, image: Any, block: Any) -> Any:
     if not n.is_float(0):
         n.refuse(f"Col2Im of {n.dtype(0).name.lower()} is not supported")
@@ -108,12 +89,7 @@ def _col2im(t: Any, n: NodeView, x: Any, image: Any, block: Any) -> Any:
 
 
 @operator(
-    "CenterCropPad",
-    since=18,
-    mapping=ONE_TO_ONE,
-    shape=sizes_windows.center_crop_pad,
-    flops=0,
-    pattern=Pattern.INJECTIVE,
+    "CenterCropPad", since=18, mapping=ONE_TO_ONE, flops=0, pattern=Pattern.INJECTIVE
 )
 def _center_crop_pad(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
     rank = n.rank(0)
@@ -149,9 +125,7 @@ def _number(array: Any) -> int | float:
 @operator(
     "NonMaxSuppression",
     since=11,
-    fits=fitting_sizes.boxes,
     mapping=OPAQUE,
-    shape=sizes_windows.non_max_suppression,
     requires={2: Between(1, 10), 3: Fraction(), 4: Fraction()},
     result="kept",
 )

@@ -100,12 +100,6 @@ def _dequantize(t: Any, n: NodeView, x: Any, scale: Any, zero: Any = None) -> An
     return y if target == n.dtype(1) == ir.DataType.FLOAT else converted(t, y, target)
 
 
-@operator(
-    "DynamicQuantizeLinear",
-    since=11,
-    mapping=MANY_TO_MANY,
-    shape=sizes_elementwise.dynamically_quantized,
-    traceable=False,
-)
+@operator("DynamicQuantizeLinear", since=11, mapping=MANY_TO_MANY, traceable=False)
 def _dynamic(t: Any, n: NodeView, x: Any) -> Any:
     return wanted(n, t.helper(helpers.dynamic_quantize_linear)(x), 3)

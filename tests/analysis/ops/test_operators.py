@@ -35,6 +35,12 @@ from support.running import Running
 from torch import Tensor, nn
 
 from fairhand.analysis import ops  # noqa: F401  # fills the table
+from fairhand.analysis.ops.facts import (
+    cuts,
+    index_functions,
+    sizes_elementwise,
+    small_values,
+)
 from fairhand.analysis.ops.helpers import elementwise
 from fairhand.analysis.ops.node_view import NodeView, of_strings
 from fairhand.analysis.ops.registry import OPS, OpDef
@@ -352,6 +358,21 @@ def test_operator_has_cases_and_a_true_version(op: OpDef) -> None:
             s.since_version for s in history if (s.domain, s.name) == ("", op.name)
         }
         assert op.since in versions
+
+
+def test_facts_are_found_by_the_name_of_their_operator() -> None:
+    gather = OPS["", "GatherND"]
+    assert gather.cut is cuts.gather_nd
+    assert gather.shape is sizes_elementwise.gather_nd
+    assert gather.by_index is index_functions.gather_nd
+    assert OPS["", "Range"].values is small_values.range_
+    # Not what a module of facts only imports, as it does a floor of sizes.
+    assert OPS["", "Floor"].values is small_values.floor_
+    # Of another domain's operator nothing is said by a name that it shares.
+    other = OpDef("GatherND", 1, gather.mapping, domain="my.company")
+    assert other.cut is None and other.shape is None
+    own = OpDef("GatherND", 13, gather.mapping, cut=cuts.together())
+    assert own.cut is not gather.cut and own.shape is gather.shape
 
 
 def test_uint64_helpers_agree_with_python() -> None:

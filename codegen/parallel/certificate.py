@@ -41,7 +41,8 @@ def certificate(network: Network, plan: Plan) -> dict[str, Any]:
             exchanges[summed] = "sum"
         elif way.exchange:
             exchanges[layer.result.name or ""] = "gather"
-    found: dict[str, Any] = {"degrees": plan.degrees.mesh}
+    ties = {k: key for k, key in network.aliases.items() if k != key}
+    found: dict[str, Any] = {"degrees": plan.degrees.mesh, "ties": ties}
     if plan.degrees.tp > 1:
         found["layers"] = {
             x.path: [way, _listed(pieces), x.matrix]

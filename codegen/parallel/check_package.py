@@ -149,6 +149,8 @@ class _Checked:
     def check(self) -> str:
         if list(self.mesh.items()) != list(self.claims["degrees"].items()):
             refuse(f"the mesh is {self.mesh}, claimed for {self.claims['degrees']}")
+        if (ties := self.values["TIES"]) != self.claims["ties"]:
+            refuse(f"one tensor is what {ties} name, claimed is {self.claims['ties']}")
         known = {"pp", "dp", "tp"}
         sizes = self.mesh | ({"tp": max(self.tps)} if "tp" in self.mesh else {})
         if (

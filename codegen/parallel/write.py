@@ -71,7 +71,7 @@ if __name__ == "__main__":  # --check
 def page_text(network: Network, plan: Plan, others: Sequence[Plan] = ()) -> str:
     """The text of parallel.py; `others` are the runners-up."""
     package, degrees = network.compiled.plan, plan.degrees
-    ties = {k: keys[0] for keys in package.state.ties for k in keys if k != keys[0]}
+    ties = {k: key for k, key in network.aliases.items() if k != key}
     parts = parts_of(network.units, plan.starts) if degrees.pp > 1 else []
     results = results_of(network, plan.starts) if parts else []
     blocks = _listed([u.path for u in network.units if u.crossing is not None])

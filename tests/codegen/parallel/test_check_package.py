@@ -499,6 +499,20 @@ def test_some_mutants_are_refused(planned: Planned) -> None:
     assert not refused(planned, [*uneven, *drawn.sample(found, 30)])
 
 
+@pytest.mark.parametrize("wanted", ["pp=2", "dp=2"])
+def test_a_tie_names_the_tensor_that_is_shared(tmp_path: Path, wanted: str) -> None:
+    onnx.save(blocks([True, True], rows="N"), tmp_path / "m.onnx")
+    planned = Planned(tmp_path / "m.onnx")
+    values, claims = planned.plan(wanted)
+    ((name, stored),) = values["TIES"].items()
+    assert planned.check(values, claims)
+    others = [{name: key} for key in planned.stored if key != stored]
+    added = [{name: stored, key: stored} for key in planned.stored if key != stored]
+    assert len(others) == 3
+    found = [({**values, "TIES": ties}, claims) for ties in ({}, *others, *added)]
+    assert not refused(planned, found)
+
+
 @pytest.mark.parametrize("batches", [0, -4, True, "4"])
 def test_a_batch_has_one_part_at_least(planned: Planned, batches: object) -> None:
     values, claims = planned.plan(UNEVEN[0])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
 from typing import TypeAlias
@@ -410,25 +410,26 @@ def _own_constants(root: ModuleCall, results: list[ir.Value], faithful: bool) ->
 
 
 def _fitted(users: Mapping[ir.Value, list[tuple[ModuleCall, ...]]]) -> set[str]:
-    """The classes of modules with constants of sizes of their own, as masks of windows,
-    or of which some have to themselves what only some others share: those are equal
-    ones, no result that they have in common."""
-    read: dict[ModuleCall, list[tuple[str, ...]]] = {}
-    shared: dict[str, list[int]] = {}  # by how many modules of a class
+    """The classes whose modules are given constants that are cut to fit each."""
+    read: dict[str, dict[ModuleCall, list[ir.Value]]] = {}
     for value, chains in users.items():
-        calls = {chain[-1] for chain in chains} if not is_parameter(value) else set()
-        for call in calls:
-            read.setdefault(call, []).append((*map(str, value.shape or ()),))
-        for kind, count in Counter(map(_kind, calls)).items():
-            shared.setdefault(kind, []).append(count)
-    kinds = {(_kind(call), len(x), (*sorted(x),)) for call, x in read.items()}
-    counts = Counter((kind, count) for kind, count, _ in kinds)
-    alike, several = Counter(kind for kind, *_ in kinds), Counter(map(_kind, read))
-    return {kind for (kind, _), n in counts.items() if n > 1} | {
-        kind
-        for kind, by in shared.items()
-        if alike[kind] == 1 in by and any(1 < n < several[kind] for n in by)
+        for call in {chain[-1] for chain in chains} if not is_parameter(value) else ():
+            read.setdefault(_kind(call), {}).setdefault(call, []).append(value)
+    return {kind for kind, constants in read.items() if _fit(constants.values())}
+
+
+def _fit(constants: Collection[list[ir.Value]]) -> bool:
+    """Whether as many constants have other sizes in another module, as masks of windows
+    do; or a module has one to itself, where others share theirs, though not all: those
+    are equal ones, no result that they have in common."""
+    sizes = {
+        tuple(sorted(tuple(map(str, x.shape or ())) for x in c)) for c in constants
     }
+    if len({*map(len, sizes)}) < len(sizes):
+        return True
+    shared = set(Counter(x for each in constants for x in each).values())
+    partly = any(1 < n < len(constants) for n in shared)
+    return len(sizes) == 1 and 1 in shared and partly
 
 
 def _kind(call: ModuleCall) -> str:

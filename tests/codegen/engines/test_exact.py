@@ -41,9 +41,8 @@ class Conversions(TorchFunctionMode):
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        self.count += any(
-            isinstance(x, Tensor) and x.data_ptr() in self.weights for x in args
-        )
+        given = [x for x in args if isinstance(x, Tensor) and not x.is_mkldnn]
+        self.count += any(x.data_ptr() in self.weights for x in given)
         return function(*args, **(kwargs or {}))
 
 

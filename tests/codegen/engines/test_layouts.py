@@ -29,6 +29,7 @@ def test_small_weights_and_single_rows_are_no_matter_for_onednn(
     name = imported(tmp_path / "a").__name__
     engines = importlib.import_module(f"{name}.engines")
     monkeypatch.setattr(engines, "WIDE", wide)
+    monkeypatch.setattr(engines, "ROWS", 2 if wide else 1)
     linear, x = nn.Linear(size, 512), torch.ones(rows, size)
     layer = engines.LaidOutLinear(linear)
     with torch.inference_mode():

@@ -58,7 +58,7 @@ def test_other_weights_stand_in(tmp_path: Path) -> None:
 
 
 def test_a_steady_network_gets_no_leave(tmp_path: Path) -> None:
-    model = same_sum_twice(1)
+    model = same_sum_twice(0.25)
     found = compiled(tmp_path, model).report["verification"]
     assert "unsteady" not in found and found["worst_relative_error"] < 5e-5
     assert weight_noise(load(model), oracle, *_first_run(model))["y"] < 1e-3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 import traceback
 import warnings
@@ -120,18 +121,35 @@ def _remainder(self: Any, other: Any) -> Any:
     return core.aten_remainder(self, onnxscript.opset18.CastLike(other, self))
 
 
-def _attended(q: Any, k: Any, v: Any, mask: Any = None, *rest: Any, **more: Any) -> Any:
-    """Of fewer axes than the four that the exporter wants, too."""
+def _attended(
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any = None,
+    dropout: float = 0.0,
+    causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """By its definition, of other axes than the four that the exporter wants, and of
+    truths, whose rows without a place are not 0 there."""
+    rank, truths = len(q.shape), mask is not None and mask.dtype == ir.DataType.BOOL
+    if rank == 4 and (enable_gqa or not truths):
+        given = mask, dropout, causal, scale, enable_gqa
+        return nn.aten_scaled_dot_product_attention(q, k, v, *given)
     op: Any = onnxscript.opset18
-    given = [q, k, v, mask]
-    axes = [*range(4 - len(q.shape))]
-    for i, x in enumerate(given if axes else ()):
-        if x is not None and (i < 3 or len(x.shape) == 3):
-            given[i] = op.Unsqueeze(x, axes)
-            given[i].shape = ir.Shape([1] * len(axes) + [*x.shape])
-            given[i].dtype = x.dtype
-    made = nn.aten_scaled_dot_product_attention(*given, *rest, **more)
-    return op.Squeeze(made, axes) if axes else made
+    scale = op.CastLike(q.shape[-1] ** -0.5 if scale is None else scale, q)
+    turned = op.Transpose(k, perm=[*range(rank - 2), rank - 1, rank - 2])
+    scores = op.Mul(op.MatMul(q, turned), scale)
+    if causal:
+        sizes = op.Concat(*(op.Shape(x, start=-2, end=-1) for x in (q, k)), axis=0)
+        mask = op.Trilu(op.Expand(op.CastLike(-math.inf, q), sizes), 1, upper=1)
+    if not truths:
+        scores = scores if mask is None else op.Add(scores, mask)
+        return op.MatMul(op.Softmax(scores, axis=-1), v)
+    weights = op.Softmax(op.Where(mask, scores, op.CastLike(-math.inf, q)), axis=-1)
+    empty = op.IsNaN(weights)
+    return op.MatMul(op.Where(empty, op.CastLike(0.0, q), weights), v)
 
 
 @contextmanager

@@ -155,23 +155,30 @@ def test_a_module_of_no_package(tmp_path: Path) -> None:
         fairhand.export(Scaled(), None, tmp_path / "y.onnx")
 
 
-class OneHead(nn.Module):
-    """Attention over three axes with biases of all rows or of each, and over two."""
+class Heads(nn.Module):
+    """Attention over any axes: biases of all rows or of each, truths, and causal."""
 
     def forward(self, x: Tensor, bias: Tensor, each: Tensor) -> tuple[Tensor, ...]:
         attend = nn.functional.scaled_dot_product_attention
         y = attend(x, x.tanh(), x, attn_mask=bias)
         z = attend(y, y, x, attn_mask=each, scale=0.5)
-        return z, attend(z[0], z[0], x[0], is_causal=True)
+        seen = attend(z, x, y, attn_mask=each > 0.2)
+        return seen, attend(z[0], z[0], x[0], is_causal=True)
 
 
-def test_attention_of_fewer_axes(tmp_path: Path) -> None:
-    """The exporter has that of four; what comes back has a batch in place of heads."""
-    given = torch.randn(2, 5, 8), torch.randn(5, 5), torch.randn(2, 5, 5)
-    shapes: Mapping[str, Any] = {"x": ("rows", 5, 8), "each": ("rows", 5, 5)}
-    made = fairhand.export(OneHead(), given, tmp_path / "x.onnx", shapes=shapes)
+@pytest.mark.parametrize("between", [(), (3,), (3, 2)])
+def test_attention_of_other_axes(tmp_path: Path, between: tuple[int, ...]) -> None:
+    """The exporter has that of four."""
+    inner = (*between, 5)
+    each = torch.randn(2, *inner, 5)
+    each[0, ..., 1, :] = -1.0  # a row that has no place
+    given = torch.randn(2, *inner, 8), torch.randn(5, 5), each
+    shapes: Mapping[str, Any] = {"x": ("rows", *inner, 8), "each": ("rows", *inner, 5)}
+    made = fairhand.export(Heads(), given, tmp_path / "x.onnx", shapes=shapes)
     assert made.worst < 1e-5
-    fairhand.compile(made.path, tmp_path / "net")
+    package = fairhand.compile(made.path, tmp_path / "net")
+    model = (tmp_path / "net" / "model.py").read_text()
+    assert "unsqueeze(0)" not in model and package
 
 
 def test_a_module_in_training_mode_is_exported_as_it_evaluates(tmp_path: Path) -> None:

@@ -43,9 +43,9 @@ class Constants:
         assert isinstance(value, ir.Value)
         if is_parameter(value):
             return f"self.{member.attr} = nn.Parameter({empty})"
-        if not self._classes.faithful:
-            return f'self.register_buffer("{member.attr}", {empty})'
         text = self._text(cls, member)
+        if not self._classes.faithful:
+            return f'self.register_buffer("{member.attr}", {text or empty})'
         self.unwritten |= text is None
         self.optional |= is_saved(value)
         persistent = "" if is_saved(value) else ", persistent=False"

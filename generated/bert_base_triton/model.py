@@ -45,7 +45,7 @@ class BertEmbeddings(nn.Module):
         self.token_type_embeddings = nn.Embedding(2, 768)
         self.position_embeddings = nn.Embedding(512, 768)
         self.LayerNorm = nn.LayerNorm(768, eps=1e-12)
-        self.register_buffer("position_ids", torch.empty((1, 512), dtype=torch.int64))
+        self.register_buffer("position_ids", torch.arange(512).view(1, 512))
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor) -> Tensor:
         word_embeddings = self.word_embeddings(input_ids)

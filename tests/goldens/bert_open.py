@@ -41,8 +41,8 @@ class BertEmbeddings(nn.Module):
         self.token_type_embeddings = nn.Embedding(2, 16)
         self.position_embeddings = nn.Embedding(64, 16)
         self.LayerNorm = nn.LayerNorm(16, eps=1e-12)
-        self.register_buffer("position_ids", torch.empty((1, 64), dtype=torch.int64))
-        self.register_buffer("token_type_ids", torch.empty((1, 64), dtype=torch.int64))
+        self.register_buffer("position_ids", torch.arange(64).view(1, 64))
+        self.register_buffer("token_type_ids", torch.zeros((1, 64), dtype=torch.int64))
 
     def forward(self, input_ids: Tensor) -> Tensor:
         seq = input_ids.shape[1]

@@ -18,6 +18,8 @@ _NAMED: tuple[tuple[float, str], ...] = (
     (math.sqrt(2 / math.pi), "math.sqrt(2 / math.pi)"),
     (math.log(2), "math.log(2)"),
     (2 * math.pi, "math.tau"),
+    (math.log(2 * math.pi), "math.log(2 * math.pi)"),
+    (math.log(math.sqrt(2 * math.pi)), "math.log(math.sqrt(2 * math.pi))"),
 )
 _LARGEST_SIZE = 4096  # whose root is written as one
 

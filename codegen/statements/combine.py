@@ -59,7 +59,8 @@ class Flow:
 
     def before(self, step: Assignment | None, *ops: str) -> Assignment | None:
         """The same of the first operand of a step."""
-        return self.only(step.node.inputs[0], *ops) if step and step.node else None
+        taken = step.node.inputs[:1] if step and step.node else ()
+        return self.only(taken[0], *ops) if taken else None
 
 
 def does(step: Assignment, *ops: str) -> bool:
@@ -210,14 +211,15 @@ def pass_gradients(steps: list[Assignment]) -> None:
     """
     flow = Flow(steps)
     for step in steps:
-        operands = [v for v in _operands(step, "+") if v is not None]
-        for x, change in (operands, operands[::-1]) if len(operands) == 2 else ():
-            made, less = [*_operands(flow.maker(change), "-"), None, None][:2]
+        pair = [v for v in operands(step, "+") if v is not None]
+        for x, change in (pair, pair[::-1]) if len(pair) == 2 else ():
+            made, less = [*operands(flow.maker(change), "-"), None, None][:2]
             if less is x and made and x.dtype in FLOATS and _leaps(made):
                 step.expr = substitute(step.expr, _detached(change))
 
 
-def _operands(step: Assignment | None, label: str) -> Sequence[ir.Value | None]:
+def operands(step: Assignment | None, label: str) -> Sequence[ir.Value | None]:
+    """The two of a step that is written as such an operation; none of others."""
     if step is None or step.node is None or not is_binary(step, label):
         return ()
     return step.node.inputs

@@ -35,6 +35,7 @@ from .combine import (
 )
 from .rotary import Rotations, moves
 from .subscripts import spell_picks
+from .variances import deviated, varied
 
 # More parts than this are a list that somebody picks from, and no tuple.
 MOST_PARTS = 4
@@ -54,7 +55,8 @@ def spell_idioms(
     steps = Rotations(steps, shapes, results).run(named_alone=kernels)
     if not kernels:
         steps = spell_picks(steps, shapes, results)
-        for idiom in (_unshuffled, normalized, repeated, stacked, _rejoined, _gated):
+        joins = repeated, stacked, _rejoined, _gated
+        for idiom in (_unshuffled, normalized, varied, deviated, *joins):
             steps = spelled(idiom, steps, shapes, results)
     steps = spelled(_split_singly, _unbound(steps, shapes), shapes, results)
     steps = spelled(partial(_rolled, {}), steps, shapes, results)

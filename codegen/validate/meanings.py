@@ -133,6 +133,10 @@ _MEANINGS: Mapping[Any, Callable[[Options], tuple[Any, Options]]] = {
     _AT.max_pool2d_with_indices.default: _pool,
     _AT.max_pool3d_with_indices.default: _pool,
     _AT.mul.Tensor: _square,
+    _AT.square.default: lambda given: (
+        _AT.pow.Tensor_Scalar,
+        {**given, "exponent": 2.0},
+    ),
 }
 
 

@@ -10,6 +10,7 @@ aside, which are named by their turn.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -194,6 +195,25 @@ def _has_symbols(given: object) -> bool:
     return isinstance(given, torch.SymInt)
 
 
+def _spread(
+    root: bool,
+    x: torch.Tensor,
+    dim: Any = None,
+    *,
+    correction: Any = 1,
+    keepdim: bool = False,
+) -> torch.Tensor:
+    """The variance as exporters write it, or its root."""
+    dims = range(x.dim()) if dim is None else [dim] if isinstance(dim, int) else dim
+    change = x - x.mean(dim, keepdim=True)
+    if correction == 0:
+        found = change.square().mean(dim, keepdim=keepdim)
+    else:
+        count = math.prod(x.shape[i] for i in dims) - correction
+        found = change.square().sum(dim, keepdim=keepdim) / count
+    return found.sqrt() if root else found
+
+
 class Recorder(TorchDispatchMode):
     """Names what is computed while it is active, in run after run.
 
@@ -324,6 +344,9 @@ class Recorder(TorchDispatchMode):
             with self:
                 hidden, gate = args[0].chunk(2, *(*args[1:], -1)[:1])
                 return hidden * gate.sigmoid()
+        if func in (_AT.var.correction, _AT.std.correction):  # up to its rounding
+            with self:
+                return _spread(func is _AT.std.correction, *args, **kwargs)
         if func is _AT.unbind.int:
             rows: Any = args[0].shape[(*args, 0)[1]]
             rows = (rows.node.hint or 0) if isinstance(rows, torch.SymInt) else rows

@@ -89,7 +89,16 @@ class GraphEditor:
     def _operands(self, node: ir.Node) -> list[Hashable]:
         """What tells operands apart: who they are, or of small constants, what."""
         inputs = [None if x is None else self._token(x) for x in node.inputs]
+        if node.op_type.startswith("Reduce") and inputs[1:]:
+            inputs[1] = self._axes(node) or inputs[1]
         return _in_order(node.domain, node.op_type, inputs)
+
+    def _axes(self, node: ir.Node) -> Hashable:
+        """The axes that a node reduces, from the front; None if they aren't known."""
+        x, axes = node.inputs[:2]
+        if axes is None or axes.const_value is None or x is None or not x.shape:
+            return None
+        return tuple(sorted({int(a) % len(x.shape) for a in glance(axes.const_value)}))
 
     def _token(self, value: ir.Value) -> Hashable:
         token = self._tokens.get(value)

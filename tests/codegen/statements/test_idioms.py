@@ -165,6 +165,50 @@ def test_a_value_over_its_bounded_norm(
 
 
 @pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({}, "y.std(dim=-1, keepdim=True)"),
+        ({"keepdims": 0}, "y.std(dim=-1)"),
+        ({"axes": (0, -1), "by": 15.0}, "y.std(dim=(0, 2), keepdim=True)"),
+        ({"summed": "ReduceMean", "by": None}, "correction=0)"),
+        ({"centred": (2,), "read": True}, "y.std(dim=-1, keepdim=True)"),
+        ({"axes": (-1,), "keepdims": 0, "again": -1}, "y.std(dim=-1, keepdim=True)"),
+        ({"keepdims": 0, "again": 1}, "y.var(dim=-1)"),
+        ({"centred": (1,)}, ""),  # the mean of others
+        ({"by": 8.0}, ""),
+        ({"by": 6.0}, ""),
+        ({"mean": "ReduceMax"}, ""),
+        ({"summed": "ReduceMax"}, ""),
+        ({"summed": "ReduceSumSquare", "by": 7.0}, ""),  # the fourth powers
+        ({"summed": "ReduceMean", "by": 7.0}, "correction=0)"),
+    ],
+)
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_deviation(
+    options: dict[str, Any], line: str, level: int, tmp_path: Path
+) -> None:
+    axes, by = options.get("axes", (-1,)), options.get("by", 7.0)
+    g = Traced(y=[2, 5, 8])
+    over = g.ints(*options.get("centred", axes))
+    change = g("Sub", "y", g(options.get("mean", "ReduceMean"), "y", over, keepdims=1))
+    square, keep = g("Mul", change, change), options.get("keepdims", 1)
+    var = g(options.get("summed", "ReduceSum"), square, g.ints(*axes), keepdims=keep)
+    var = g("Div", var, g.weight("by", value=np.float32(by))) if by else var
+    var = g("Unsqueeze", var, g.ints(options["again"])) if "again" in options else var
+    outputs = {"out": g("Sqrt", var)} | ({"z": change} if "read" in options else {})
+    text = text_of(g, tmp_path, level, **outputs)
+    assert line in text if line else ".std(" not in text and ".var(" not in text
+    assert read_report(tmp_path / "net")["emission"]["validated"]
+
+
+def test_axes_from_the_front_and_the_back_are_the_same(tmp_path: Path) -> None:
+    g = Traced(y=[2, 5, 8])
+    means = [g("ReduceMean", "y", g.ints(*axes)) for axes in ((-1, 1), (1, 2), (-2,))]
+    text = text_of(g, tmp_path, out=g("Mul", *means[:2]), other=means[2])
+    assert text.count(".mean(") == 2
+
+
+@pytest.mark.parametrize(
     ("gate", "parts", "line"),
     [
         (1, 2, "F.glu(F.relu(y), dim=1)"),

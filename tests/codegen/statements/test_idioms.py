@@ -446,3 +446,17 @@ def test_what_stands_amid_a_module_and_needs_nothing_of_it_goes_ahead(
             hidden = g.relu(g.fc(g("Mul", inner, wide), "fc2", 8, 8))
     text = text_of(g, tmp_path, y=hidden)
     assert "nn.ModuleList(Layer() for _ in range(3))" in text
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_what_a_mask_picks(rows: bool, tmp_path: Path) -> None:
+    """`x[mask]` as torch.onnx writes it; of another mask's size it stays as it is."""
+    g = Graph(x=["n", 4], y=["m" if rows else "n", 4])
+    mask = g("Greater", "y", g.weight("zero", value=np.float32(0)))
+    places = g("Transpose", g("NonZero", mask), perm=[1, 0])
+    if rows:
+        text = text_of(g, tmp_path, places=places)
+        assert "return (y > 0.0).nonzero()" in text
+    else:
+        text = text_of(g, tmp_path, z=g("GatherND", "x", places))
+        assert "return x[y > 0.0]" in text

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..language.operators.attention import Attention
-from ..language.operators.elementwise import Add, And, Where
+from ..language.operators.elementwise import Add, And, Equal, Where
 from ..language.operators.movement import Expand
 from ..language.pattern import Term
 from ..language.rule import Law, Rule, rule
@@ -74,14 +75,25 @@ def attention_mask_plus_zeros(law: Law) -> None:
     law.rewrite(left, right)
 
 
-@rule("masks", samples=[dict(r=3, y=[2, 1, 3], yes=[1, 4, 1])], measure="flops")
-def true_and_enlarging(law: Law) -> None:
-    """And(true, y) = Expand(y)"""
+def _with_true(law: Law, operator: Callable[[Term, Term], Term]) -> None:
     r = law.rank()
     y = law.operand("y", r, kinds="bool")
     yes = law.filled("yes", r, 0 if law.mutant("false") else 1, kinds="bool")
-    left = And(yes, y)
+    left = operator(yes, y)
     law.rewrite(left, Expand(y, shape=sizes_of(left)))
+
+
+@rule("masks", samples=[dict(r=3, y=[2, 1, 3], yes=[1, 4, 1])], measure="flops")
+def true_and_enlarging(law: Law) -> None:
+    """And(true, y) = Expand(y)"""
+    _with_true(law, And)
+
+
+# Of PyTorch's exporter, for `x // n`: whether x and n differ in sign.
+@rule("masks", samples=[dict(r=3, y=[2, 1, 3], yes=[1, 4, 1])], measure="flops")
+def equal_to_true(law: Law) -> None:
+    """Equal(true, y) = Expand(y)"""
+    _with_true(law, Equal)
 
 
 @rule("masks", samples=[dict(q=2, r=3, c=[1, 3], z=[2, 4, 3])], measure="flops")
@@ -97,6 +109,7 @@ def where_expanded_condition(law: Law) -> None:
 
 RULES: list[Rule] = [
     true_and_enlarging,
+    equal_to_true,
     where_expanded_condition,
     attention_mask_of_zeros,
     attention_mask_plus_zeros,

@@ -116,7 +116,7 @@ def _file(path: Path, report: Mapping[str, Any], title: str) -> Side:
         text,
         text,
         found["lines"],
-        _kinds(names_in_file(loaded.model, ())),
+        _kinds(names_in_file(loaded.model, made.graph, ())),
         weights,
         laws,
         True,

@@ -26,7 +26,7 @@ import onnx_ir as ir
 from ...analysis.errors import FairhandError
 from ...analysis.graph.traversal import all_nodes
 from ...analysis.literals import one_line
-from ...rewrites.adapters.provenance import behind, last_of, node_names
+from ...rewrites.adapters.provenance import behind, last_of
 from ...rewrites.engine.history import Application
 from ..ir.package_plan import ClassPlan, PackagePlan, SourceNodes, WeightPlan
 from .package_files import in_lines, read_report
@@ -76,10 +76,12 @@ def source_map(
     }
 
 
-def names_in_file(file: ir.Model, weights: Sequence[WeightPlan]) -> dict[str, Any]:
-    """The part of the map that says what the file calls what it holds."""
-    nodes = [*all_nodes(file.graph)]
-    named = list(zip(node_names(nodes), nodes, strict=True))
+def names_in_file(
+    file: ir.Model, model: ir.Model, weights: Sequence[WeightPlan]
+) -> dict[str, Any]:
+    """The part of the map that says what the file calls what it holds; nodes have the
+    names that origins have in `model`, the rewritten graph."""
+    named = list(zip(model.meta["nodes"], all_nodes(file.graph), strict=True))
     held = {
         name: value.const_value.size
         for name, value in file.graph.initializers.items()

@@ -48,7 +48,7 @@ def make_report(
         "activations": None if peak is None else {"sizes": sizes, **asdict(peak)},
         "source_map": {
             **source_map(text, compiled.plan, graph, rewriting.history),
-            **names_in_file(loaded.model, compiled.weights),
+            **names_in_file(loaded.model, graph, compiled.weights),
         },
         **parts_report(divided, options.lanes, options.profile, options.fusion),
         **(collection.report() if collection is not None else {}),

@@ -94,21 +94,17 @@ def number_nodes(model: ir.Model) -> list[ir.Node]:
     return nodes
 
 
-def node_names(nodes: Sequence[ir.Node]) -> list[str]:
-    """What the nodes of the file are called; one without a name after its operator."""
-    return [node.name or f"{node.op_type}_{i}" for i, node in enumerate(nodes)]
-
-
 def remember_origins(model: ir.Model, numbered: Sequence[ir.Node]) -> None:
     """Let every node know the node of the file behind it, now that it has a name."""
-    names = node_names(numbered)
+    # Functions that were called have no name yet where the file gives them none.
+    names = [x.name or f"{x.op_type}_{i}" for i, x in enumerate(numbered)]
     for node in all_nodes(model.graph):
         number = node.metadata_props.pop(_NUMBER, None)
         if number is not None:
             node.meta["behind"] = Origins([names[int(number)]])
     pairs = zip(names, numbered, strict=True)
     constants = [n for n, x in pairs if x.op_type == "Constant" and not x.domain]
-    model.meta["nodes"] = tuple(dict.fromkeys(names))
+    model.meta["nodes"] = tuple(names)
     model.meta["constants"] = set(constants)
 
 

@@ -202,9 +202,11 @@ def _examples(
         }
 
     plain, names = dynamic_sizes(model), sorted(size_kinds(model))
-    tried = (complete(model, sizes) for sizes in (*report.get("sizes", ()), *plain))
+    verified = report.get("sizes", ())
+    tried = (complete(model, sizes) for sizes in (*verified, *plain))
     every = [{name: sizes[name] for name in names} for sizes in tried]
-    tries = sorted(every, key=_telling, reverse=True)
+    sure = every[: len(verified)]  # at others a network may run and mean nothing
+    tries = sorted(every, key=lambda x: _telling(x, x in sure), reverse=True)
     tries += [{**tries[0], name: sum(tries[0].values())} for name in names]
     found = next((sizes for sizes in tries if fits(made(sizes))), tries[0])
     for name in names:
@@ -219,7 +221,7 @@ def _examples(
     return made(found)
 
 
-def _telling(sizes: Mapping[str, int]) -> tuple[bool, int, int]:
+def _telling(sizes: Mapping[str, int], sure: bool) -> tuple[bool, bool, int, int]:
     """How well sizes show which are the same; torch.export takes 0 and 1 for fixed."""
     found = list(sizes.values())
-    return min(found, default=2) > 1, len(set(found)), -sum(found)
+    return min(found, default=2) > 1, sure, len(set(found)), -sum(found)

@@ -87,6 +87,12 @@ def _dequantize(own: Any, x: Any, scale: Any, *zero: Any) -> Any:
     return _node("DequantizeLinear", [x, scale, *zero], y)
 
 
+def _dynamic(own: Any, x: Any) -> Any:
+    dtypes, shapes = (torch.uint8, x.dtype, torch.uint8), (x.shape, (), ())
+    name = "DynamicQuantizeLinear"
+    return ops.symbolic_multi_out(name, [x], dtypes=dtypes, shapes=shapes)
+
+
 def _fake_quantize(own: Any, layer: Any, x: Any) -> Any:
     y, end = own(layer, x), [layer.scale, layer.zero_point]
     integers = _node("QuantizeLinear", [x, *end], y.to(layer.zero_point.dtype))
@@ -127,6 +133,14 @@ def _qgemm(own: Any, layer: Any, x: Any) -> Any:
     return _node("com.microsoft::QGemm", inputs, y, transB=1)
 
 
+def _few_bits(own: Any, layer: Any, x: Any) -> Any:
+    out_features, _, width = layer.weight.shape
+    inputs = [x, layer.weight, layer.scales, layer.zero_points, None, layer.bias]
+    sizes = {"K": layer.in_features, "N": out_features, "bits": layer.bits}
+    sizes["block_size"] = width * 8 // layer.bits
+    return _node("com.microsoft::MatMulNBits", inputs, own(layer, x), **sizes)
+
+
 def _both(own: Any, layer: Any, x: Any, y: Any) -> Any:
     inputs = [x, *_ends(layer, "input"), y, *_ends(layer, "other", "output")]
     return _node(f"com.microsoft::{type(layer).__name__}", inputs, own(layer, x, y))
@@ -138,11 +152,13 @@ _HELPERS: dict[str, Callable[..., Any]] = {
     "lp_normalize": _lp,
     "quantize_linear": _quantize,
     "dequantize_linear": _dequantize,
+    "dynamic_quantize_linear": _dynamic,
     "FakeQuantize": _fake_quantize,
     "QuantizedConv2d": _stored,
     "QuantizedLinear": _stored,
     "QLinearConv2d": _qconv,
     "QLinearLinear": _qgemm,
+    "PackedLinear": _few_bits,
     "QLinearAdd": _both,
     "QLinearMul": _both,
 }

@@ -7,7 +7,7 @@ import math
 import re
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import (
     ExitStack,
     contextmanager,
@@ -18,6 +18,7 @@ from contextlib import (
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 import onnx_ir.passes.common as passes
@@ -45,6 +46,7 @@ else:
 _OLDEST = 18
 
 _MERGING = ("FuseBatchNorm", "FuseConv", "RemoveOptionalBias")
+_BOOL = ir.DataType.BOOL
 _SMALL = 1024  # elements of a constant that is made one with an equal one
 Sizes = dict[str, int]
 
@@ -89,6 +91,11 @@ def traced(module: torch.nn.Module, known: Interface, opset: int) -> Traced:
                         torch.ops.aten.sort.stable: core.aten_sort,
                         torch.ops.aten.div.Tensor_mode: _divided,
                         torch.ops.aten.remainder.Scalar: _remainder,
+                        torch.ops.aten.where.self: _chosen,
+                        torch.ops.aten.__lshift__.Scalar: _shifted("left"),
+                        torch.ops.aten.__lshift__.Tensor: _shifted("left"),
+                        torch.ops.aten.__rshift__.Scalar: _shifted("right"),
+                        torch.ops.aten.__rshift__.Tensor: _shifted("right"),
                         torch.ops.aten.scaled_dot_product_attention.default: _attended,
                     },
                 )
@@ -103,7 +110,7 @@ def traced(module: torch.nn.Module, known: Interface, opset: int) -> Traced:
         return Traced(program.model, _beyond(graph, known))
     assert error is not None
     with _silence():
-        _run_once(module, known)
+        run_on(module, known, known.values)
     raise _refusal(error, known) from error
 
 
@@ -121,6 +128,27 @@ def _remainder(self: Any, other: Any) -> Any:
     return core.aten_remainder(self, onnxscript.opset18.CastLike(other, self))
 
 
+def _chosen(condition: Any, x: Any, y: Any) -> Any:
+    """Of truth values, too, for which ONNX Runtime has no Where."""
+    op: Any = onnxscript.opset18
+    if x.dtype != _BOOL:
+        return core.aten_where(condition, x, y)
+    return op.Or(op.And(condition, x), op.And(op.Not(condition), y))
+
+
+def _shifted(to: str) -> Callable[[Any, Any], Any]:
+    """Of numbers without a sign as they are, which the exporter makes signed."""
+
+    def shifted(self: Any, other: Any) -> Any:
+        by = onnxscript.opset18.CastLike(other, self)
+        if self.dtype.is_signed():
+            by.dtype = self.dtype
+            return getattr(core, f"aten_bitwise_{to}_shift")(self, by)
+        return onnxscript.opset18.BitShift(self, by, direction=to.upper())
+
+    return shifted
+
+
 def _attended(
     q: Any,
     k: Any,
@@ -136,7 +164,8 @@ def _attended(
     rank, truths = len(q.shape), mask is not None and mask.dtype == ir.DataType.BOOL
     if rank == 4 and (enable_gqa or not truths):
         given = mask, dropout, causal, scale, enable_gqa
-        return nn.aten_scaled_dot_product_attention(q, k, v, *given)
+        made = nn.aten_scaled_dot_product_attention(q, k, v, *given)
+        return _without_places(made, mask, q.dtype)
     op: Any = onnxscript.opset18
     scale = op.CastLike(q.shape[-1] ** -0.5 if scale is None else scale, q)
     turned = op.Transpose(k, perm=[*range(rank - 2), rank - 1, rank - 2])
@@ -146,10 +175,39 @@ def _attended(
         mask = op.Trilu(op.Expand(op.CastLike(-math.inf, q), sizes), 1, upper=1)
     if not truths:
         scores = scores if mask is None else op.Add(scores, mask)
-        return op.MatMul(op.Softmax(scores, axis=-1), v)
+        made = op.MatMul(op.Softmax(scores, axis=-1), v)
+        return made if causal else _without_places(made, mask, q.dtype)
     weights = op.Softmax(op.Where(mask, scores, op.CastLike(-math.inf, q)), axis=-1)
     empty = op.IsNaN(weights)
     return op.MatMul(op.Where(empty, op.CastLike(0.0, q), weights), v)
+
+
+def _without_places(made: Any, mask: Any, dtype: ir.DataType) -> Any:
+    """Attention whose rows without a place give 0."""
+    if mask is None or not _may_hide_all(mask):
+        return made
+    op: Any = onnxscript.opset18
+    shown, least = mask, -math.inf
+    if mask.dtype == _BOOL:
+        shown, least = op.Cast(shown, to=dtype), 0.0
+    some = op.Greater(op.ReduceMax(shown, [-1]), ir.tensor(least, dtype))
+    return op.Where(some, made, ir.tensor(0.0, dtype))
+
+
+def _may_hide_all(mask: Any) -> bool:
+    """Whether a row of a mask may leave no key: of truth values, or with an infinity
+    or a caller's own numbers among what it is made of."""
+    made = [mask]
+    for value in made:
+        read = value.producer().inputs if value.producer() else ()
+        made += [x for x in read if x is not None and x not in made]
+    known = [ir.convenience.get_const_tensor(value) for value in made]
+    given = [
+        v for v, n in zip(made, known, strict=True) if n is None and not v.producer()
+    ]
+    infinite = any(n is not None and not np.isfinite(n.numpy()).all() for n in known)
+    floats = any(value.dtype.is_floating_point() for value in given)
+    return mask.dtype == _BOOL or infinite or floats
 
 
 @contextmanager
@@ -167,7 +225,7 @@ def _of_any_length() -> Iterator[None]:
 
 def in_opset(model: ir.Model, opset: int) -> None:
     """Convert a graph that the exporter couldn't write in so old an opset; it stays
-    what it is where an operator of its has no older form."""
+    what it is where onnx has no way back for an operator, as for Pad from 18."""
     if model.opset_imports[""] <= opset:
         return
     metadata = {node.name: dict(node.metadata_props) for node in model.graph}
@@ -321,14 +379,12 @@ def _refusal(error: Exception, known: Interface) -> FairhandError:
     )
 
 
-def _run_once(module: torch.nn.Module, known: Interface) -> None:
-    """Raise FairhandError for a network that fails without an exporter as well."""
+def run_on(module: torch.nn.Module, known: Interface, given: Mapping[str, Any]) -> Any:
+    """Its results. Raises FairhandError for one that fails without an exporter, too."""
     try:
-        module(*known.arguments(known.values))
+        return module(*known.arguments(given))
     except Exception as error:  # of whatever kind: it runs what a user wrote
-        kinds = ", ".join(
-            f"{name} {[*value.shape]}" for name, value in known.values.items()
-        )
+        kinds = ", ".join(f"{name} {[*value.shape]}" for name, value in given.items())
         reason = message_line(" ".join(str(error).split()), 300)
         raise FairhandError(
             f"the network can't run on {kinds}: {type(error).__name__}: {reason}",

@@ -1,0 +1,101 @@
+"""What PyTorch's exporter has no form of, and packages need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from support.emitter_models import Graph
+from torch import Tensor, nn
+
+import fairhand
+
+
+def on_onnxruntime(path: Path, *given: Tensor) -> list[np.ndarray]:
+    session = onnxruntime.InferenceSession(path)
+    names = [each.name for each in session.get_inputs()]
+    feed = dict(zip(names, map(Tensor.numpy, given), strict=True))
+    return [np.asarray(each) for each in session.run(None, feed)]
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.int64])
+def test_bits_are_shifted(dtype: torch.dtype, tmp_path: Path) -> None:
+    class Net(nn.Module):
+        def forward(self, x: Tensor, by: Tensor) -> tuple[Tensor, ...]:
+            return x << by, x >> by, x << 1, x >> 3
+
+    numbers = [200, 129, 7, 0] if dtype == torch.uint8 else [-200, 2**30 + 5, 7, -1]
+    given = torch.tensor(numbers, dtype=dtype), torch.tensor([0, 1, 2, 7], dtype=dtype)
+    fairhand.export(Net(), given, tmp_path / "new.onnx")
+    found = on_onnxruntime(tmp_path / "new.onnx", *given)
+    for wanted, made in zip(Net()(*given), found, strict=True):
+        assert wanted.numpy().dtype == made.dtype and (wanted.numpy() == made).all()
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_layers_of_few_bits_stay_so(bits: int, tmp_path: Path) -> None:
+    """41 numbers in blocks of 16: the last one isn't full."""
+    rng = np.random.default_rng(bits)
+    g = Graph(x=("float32", ["n", 41]))
+    weight = rng.integers(0, 256, (8, 3, 2 * bits)).astype(np.uint8)
+    zeros = rng.integers(0, 256, 8 * -(-3 * bits // 8)).astype(np.uint8)
+    scales = rng.uniform(0.01, 0.1, 24).astype(np.float32)
+    parts = {"weight": weight, "scales": scales, "zeros": zeros}
+    names = [g.weight(f"fc.{name}", value=part) for name, part in parts.items()]
+    names += ["", g.weight("fc.bias", value=scales[:8])]
+    sizes = {"K": 41, "N": 8, "bits": bits, "block_size": 16}
+    y = g("MatMulNBits", "x", *names, domain="com.microsoft", **sizes)
+    fairhand.compile(g.model(y=y), tmp_path / "net")
+    made = fairhand.export(tmp_path / "net", None, tmp_path / "new.onnx").path
+    (node,) = onnx.load(made).graph.node
+    assert node.op_type == "MatMulNBits"
+    kept = {each.name: each.i for each in node.attribute}
+    assert {key: kept[key] for key in sizes} == sizes
+
+
+def test_a_size_that_only_the_file_takes_is_left_out(tmp_path: Path) -> None:
+    """TopK by PyTorch's exporter takes as many as there are, where these are fewer."""
+    g = Graph(x=("float32", ["n", 4]))
+    top, places = g("TopK", "x", g.ints(2), outputs=2, axis=0)
+    fairhand.compile(g.model(top=top, places=places), tmp_path / "net")
+    made = fairhand.export(tmp_path / "net", None, tmp_path / "new.onnx")
+    x = torch.randn(5, 4)
+    assert made.runs
+    assert (on_onnxruntime(made.path, x)[0] == x.topk(2, dim=0).values.numpy()).all()
+
+
+def test_numbers_are_quantised_when_they_come(tmp_path: Path) -> None:
+    """PyTorch's exporter has no `x.amin()` of all axes."""
+    g = Graph(x=("float32", ["n", 8]))
+    made = g("DynamicQuantizeLinear", "x", outputs=3)
+    names = dict(zip(("y", "scale", "zero"), made, strict=True))
+    fairhand.compile(g.model(**names), tmp_path / "net")
+    new = fairhand.export(tmp_path / "net", None, tmp_path / "new.onnx").path
+    assert [n.op_type for n in onnx.load(new).graph.node] == ["DynamicQuantizeLinear"]
+
+
+@pytest.mark.parametrize("rank", [2, 4])
+@pytest.mark.parametrize("kind", ["truth", "given", "infinite", "finite"])
+def test_a_query_that_sees_nothing_gets_zeros(
+    kind: str, rank: int, tmp_path: Path
+) -> None:
+    class Net(nn.Module):
+        def forward(self, q: Tensor, mask: Tensor) -> Tensor:
+            shown = mask
+            if kind in ("infinite", "finite"):
+                hidden = float("-inf") if kind == "infinite" else -1e9
+                shown = torch.where(mask, 0.0, hidden)
+            return nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=shown)
+
+    q, mask = torch.randn(3, 5)[(None,) * (rank - 2)], torch.ones(3, 3).tril(-1) > 0
+    assert not mask[0].any() and mask[1].any()
+    given = torch.where(mask, 0.0, float("-inf")) if kind == "given" else mask
+    made = fairhand.export(Net(), (q, given), tmp_path / "new.onnx")
+    (found,) = on_onnxruntime(made.path, q, given)
+    np.testing.assert_allclose(found, Net()(q, given).numpy(), atol=1e-6)
+    operators = {node.op_type for node in onnx.load(made.path).graph.node}
+    assert ("ReduceMax" in operators) == (kind != "finite")

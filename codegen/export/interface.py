@@ -185,8 +185,9 @@ def _examples(
     """Tensors to trace with, in the sizes of a test, none of them 1 if that may be.
 
     Which `fits` the network: those that it was verified with, others, or one with room
-    for all, as a mask over a cache and what is new. None is one of the others or a sum
-    of two, where it may be more: what is equal by chance would have to be in the file.
+    for all, as a mask over a cache and what is new. None is one of the others, a sum of
+    two or a size that is fixed, where it may be more: what is equal by chance would
+    have to be in the file.
     """
     values = [ir.Value(name=n, shape=ir.Shape(d)) for n, (_, d) in table.items()]
     model = ir.Model(ir.Graph(values, [], nodes=[]), ir_version=10)
@@ -209,9 +210,10 @@ def _examples(
     tries = sorted(every, key=lambda x: _telling(x, x in sure), reverse=True)
     tries += [{**tries[0], name: sum(tries[0].values())} for name in names]
     found = next((sizes for sizes in tries if fits(made(sizes))), tries[0])
+    fixed = {dim for _, dims in table.values() for dim in dims if isinstance(dim, int)}
     for name in names:
         others = [size for other, size in found.items() if other != name]
-        by_chance = {0, 1, *others, *map(sum, combinations(others, 2))}
+        by_chance = {0, 1, *fixed, *others, *map(sum, combinations(others, 2))}
         more = next(n for n in count() if found[name] + n not in by_chance)
         # For it, or for one that has room for it, too.
         beside: list[dict[str, int]] = [{}]

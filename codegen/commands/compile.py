@@ -79,7 +79,7 @@ def exported_rows(made: Exported) -> list[tuple[str, str]]:
     return [
         ("model", file + weights),
         ("names", f"{made.restored} nodes have the names of the original file"),
-        *([("opset", f"not {made.wanted}: an operator has no older form")] * newer),
+        *([("opset", f"not {made.wanted}: onnx has no way back to it")] * newer),
         *([trained] * made.was_training),
         ("parity", parity),
     ]

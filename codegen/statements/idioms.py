@@ -34,7 +34,7 @@ from .combine import (
     without,
 )
 from .rotary import Rotations, moves
-from .subscripts import spell_picks
+from .subscripts import picked_by_mask, spell_picks
 from .variances import deviated, varied
 
 # More parts than this are a list that somebody picks from, and no tuple.
@@ -60,7 +60,7 @@ def spell_idioms(
             steps = spelled(idiom, steps, shapes, results)
     steps = spelled(_split_singly, _unbound(steps, shapes), shapes, results)
     steps = spelled(partial(_rolled, {}), steps, shapes, results)
-    for idiom in (_picked_by_column, _picked_by_mask):
+    for idiom in (_picked_by_column, picked_by_mask):
         steps = spelled(idiom, steps, shapes, results)
     steps = _single_heads(steps, shapes, results)
     _note_masks(steps, shapes)
@@ -321,34 +321,6 @@ def _picked_by_column(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
         return ()
     step.expr = Ref(table)[Ref(numbers)]
     return (column,)
-
-
-# ---- x[mask]
-
-
-def _picked_by_mask(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
-    """Rows of places, which the operator gives as columns, and what stands there."""
-    rows = step if does(step, "Transpose") else None
-    if does(step, "GatherND"):
-        rows = flow.only(step.reads()[1], "Transpose")
-    found = flow.before(rows, "NonZero")
-    if rows is None or rows.node is None or found is None:
-        return ()
-    (mask,) = found.reads()
-    stays = rows.node.attributes.get_ints("perm") == [0, 1]
-    if mask.dtype != ir.DataType.BOOL or stays:
-        return ()
-    if rows is step:
-        step.expr = Ref(mask).nonzero()
-        return (found,)
-    x, assumed = step.reads()[0], shapes.dims(mask)
-    assert step.node is not None
-    if assumed is None or (shapes.dims(x) or ())[: len(assumed)] != assumed:
-        return ()
-    if step.node.attributes.get_int("batch_dims", 0):
-        return ()
-    step.expr = Ref(x)[Ref(mask)]
-    return (rows,)
 
 
 # ---- q.unflatten(2, (1, 16)).transpose(1, 2)

@@ -1,7 +1,7 @@
 """Indices and sizes that exporters compute, as what they stand for.
 
 TorchScript writes a size that is added to positions as an element of a shape. PyTorch's
-other exporter joins a table of places.
+other exporter joins a table of places. What a mask picks is written as places, too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ...analysis.spelling.expr import (
     joined,
 )
 from ..ir.assignment import Assignment
-from .combine import Flow, axis_of, does, without
+from .combine import Flow, Gone, axis_of, does, without
 
 
 def spell_picks(
@@ -134,3 +134,31 @@ class _Picks:
             if inner is not None and equal((*inner, 1), dims):
                 return Ref(source)
         return Ref(value).squeeze(-1)
+
+
+# ---- x[mask]
+
+
+def picked_by_mask(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
+    """Rows of places, which the operator gives as columns, and what stands there."""
+    rows = step if does(step, "Transpose") else None
+    if does(step, "GatherND"):
+        rows = flow.only(step.reads()[1], "Transpose")
+    found = flow.before(rows, "NonZero")
+    if rows is None or rows.node is None or found is None:
+        return ()
+    (mask,) = found.reads()
+    stays = rows.node.attributes.get_ints("perm") == [0, 1]
+    if mask.dtype != ir.DataType.BOOL or stays:
+        return ()
+    if rows is step:
+        step.expr = Ref(mask).nonzero()
+        return (found,)
+    x, assumed = step.reads()[0], shapes.dims(mask)
+    assert step.node is not None
+    if assumed is None or (shapes.dims(x) or ())[: len(assumed)] != assumed:
+        return ()
+    if step.node.attributes.get_int("batch_dims", 0):
+        return ()
+    step.expr = Ref(x)[Ref(mask)]
+    return (rows,)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ..language.operators.attention import Attention
@@ -75,25 +74,25 @@ def attention_mask_plus_zeros(law: Law) -> None:
     law.rewrite(left, right)
 
 
-def _with_true(law: Law, operator: Callable[[Term, Term], Term]) -> None:
-    r = law.rank()
-    y = law.operand("y", r, kinds="bool")
-    yes = law.filled("yes", r, 0 if law.mutant("false") else 1, kinds="bool")
-    left = operator(yes, y)
-    law.rewrite(left, Expand(y, shape=sizes_of(left)))
-
-
 @rule("masks", samples=[dict(r=3, y=[2, 1, 3], yes=[1, 4, 1])], measure="flops")
 def true_and_enlarging(law: Law) -> None:
     """And(true, y) = Expand(y)"""
-    _with_true(law, And)
+    r = law.rank()
+    y = law.operand("y", r, kinds="bool")
+    yes = law.filled("yes", r, 0 if law.mutant("false") else 1, kinds="bool")
+    left = And(yes, y)
+    law.rewrite(left, Expand(y, shape=sizes_of(left)))
 
 
 # Of PyTorch's exporter, for `x // n`: whether x and n differ in sign.
 @rule("masks", samples=[dict(r=3, y=[2, 1, 3], yes=[1, 4, 1])], measure="flops")
 def equal_to_true(law: Law) -> None:
     """Equal(true, y) = Expand(y)"""
-    _with_true(law, Equal)
+    r = law.rank()
+    y = law.operand("y", r, kinds="bool")
+    yes = law.filled("yes", r, 0 if law.mutant("false") else 1, kinds="bool")
+    left = Equal(yes, y)
+    law.rewrite(left, Expand(y, shape=sizes_of(left)))
 
 
 @rule("masks", samples=[dict(q=2, r=3, c=[1, 3], z=[2, 4, 3])], measure="flops")

@@ -159,55 +159,47 @@ def _attended(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
-    """By its definition, of other axes than the four that the exporter wants, and of
-    truths, whose rows without a place are not 0 there."""
-    rank, truths = len(q.shape), mask is not None and mask.dtype == ir.DataType.BOOL
-    if rank == 4 and (enable_gqa or not truths):
+    """By its definition, of other axes than the four that the exporter wants, and where
+    a row may be left without a place: PyTorch gives 0 of it."""
+    rank, empty = len(q.shape), mask is not None and _may_hide_all(mask)
+    if rank == 4 and not empty:
         given = mask, dropout, causal, scale, enable_gqa
-        made = nn.aten_scaled_dot_product_attention(q, k, v, *given)
-        return _without_places(made, mask, q.dtype)
+        return nn.aten_scaled_dot_product_attention(q, k, v, *given)
+    if enable_gqa:
+        k, v = nn._attention_repeat_kv_for_group_query(q, k, v)
     op: Any = onnxscript.opset18
+    least = op.CastLike(-math.inf, q)
     scale = op.CastLike(q.shape[-1] ** -0.5 if scale is None else scale, q)
     turned = op.Transpose(k, perm=[*range(rank - 2), rank - 1, rank - 2])
     scores = op.Mul(op.MatMul(q, turned), scale)
     if causal:
         sizes = op.Concat(*(op.Shape(x, start=-2, end=-1) for x in (q, k)), axis=0)
-        mask = op.Trilu(op.Expand(op.CastLike(-math.inf, q), sizes), 1, upper=1)
-    if not truths:
-        scores = scores if mask is None else op.Add(scores, mask)
-        made = op.MatMul(op.Softmax(scores, axis=-1), v)
-        return made if causal else _without_places(made, mask, q.dtype)
-    weights = op.Softmax(op.Where(mask, scores, op.CastLike(-math.inf, q)), axis=-1)
-    empty = op.IsNaN(weights)
-    return op.MatMul(op.Where(empty, op.CastLike(0.0, q), weights), v)
-
-
-def _without_places(made: Any, mask: Any, dtype: ir.DataType) -> Any:
-    """Attention whose rows without a place give 0."""
-    if mask is None or not _may_hide_all(mask):
-        return made
-    op: Any = onnxscript.opset18
-    shown, least = mask, -math.inf
-    if mask.dtype == _BOOL:
-        shown, least = op.Cast(shown, to=dtype), 0.0
-    some = op.Greater(op.ReduceMax(shown, [-1]), ir.tensor(least, dtype))
-    return op.Where(some, made, ir.tensor(0.0, dtype))
+        mask = op.Trilu(op.Expand(least, sizes), 1, upper=1)
+    if mask is not None and mask.dtype == _BOOL:
+        scores = op.Where(mask, scores, least)
+    elif mask is not None:
+        scores = op.Add(scores, mask)
+    weights = op.Softmax(scores, axis=-1)
+    if empty:
+        weights = op.Where(op.IsNaN(weights), op.CastLike(0.0, q), weights)
+    return op.MatMul(weights, v)
 
 
 def _may_hide_all(mask: Any) -> bool:
     """Whether a row of a mask may leave no key: of truth values, or with an infinity
     or a caller's own numbers among what it is made of."""
-    made = [mask]
-    for value in made:
-        read = value.producer().inputs if value.producer() else ()
-        made += [x for x in read if x is not None and x not in made]
-    known = [ir.convenience.get_const_tensor(value) for value in made]
-    given = [
-        v for v, n in zip(made, known, strict=True) if n is None and not v.producer()
-    ]
-    infinite = any(n is not None and not np.isfinite(n.numpy()).all() for n in known)
-    floats = any(value.dtype.is_floating_point() for value in given)
-    return mask.dtype == _BOOL or infinite or floats
+    made, todo = {}, [mask]
+    while todo:
+        value = todo.pop()
+        made[value] = known = ir.convenience.get_const_tensor(value)
+        node = value.producer()
+        if known is None and node is None and value.dtype.is_floating_point():
+            return True
+        if known is not None and not np.isfinite(known.numpy()).all():
+            return True
+        read = node.inputs if node else ()
+        todo += [x for x in read if x is not None and x not in made]
+    return bool(mask.dtype == _BOOL)
 
 
 @contextmanager

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from ..analysis.dataflow.dataflow import reads_of
 from ..analysis.graph.constants import RANDOM
 from ..analysis.graph.shape_facts import ShapeFacts
-from ..analysis.graph.traversal import all_nodes, bodies
+from ..analysis.graph.traversal import all_nodes, bodies, reads_of
 from ..analysis.graph.weight_access import is_weight
 from ..analysis.lazy import lazy
 from ..analysis.ops import lookup

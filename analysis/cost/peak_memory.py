@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from ..graph.shape_facts import ShapeFacts
-from ..graph.traversal import all_nodes, bodies
+from ..graph.traversal import reads_of
 from ..ops import lookup
 from .graph_cost import bytes_of
 
@@ -64,7 +64,4 @@ def peak_memory(
 
 def _read(node: ir.Node, viewed: Mapping[ir.Value, ir.Value]) -> set[ir.Value]:
     """What a node reads itself or through a view; its subgraphs count as one."""
-    given = {value for value in node.inputs if value is not None}
-    for body in bodies(node):
-        given |= {v for x in all_nodes(body) for v in x.inputs if v is not None}
-    return {viewed.get(value, value) for value in given}
+    return {viewed.get(value, value) for value in reads_of(node)}

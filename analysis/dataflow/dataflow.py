@@ -11,6 +11,7 @@ import onnx_ir as ir
 from ..cost.flops import flops
 from ..cost.typical_sizes import Sizes
 from ..graph.shape_facts import ShapeFacts
+from ..graph.traversal import reads_of
 from ..literals import one_line
 from ..ops.registry import ONE_TO_MANY, REORGANIZE, MappingType
 from .dag import Dag
@@ -117,30 +118,6 @@ def dataflow(model: ir.Model, shapes: ShapeFacts) -> Dataflow:
         for value, i in values.items()
     )
     return Dataflow(tuple(operators), tensors, sizes.taken)
-
-
-def reads_of(node: ir.Node) -> Iterator[ir.Value]:
-    """What a node reads, and what its branches and bodies read from outside."""
-    yield from (v for v in node.inputs if v is not None)
-    bodies = [a for a in node.attributes.values() if isinstance(a, ir.Attr)]
-    for attribute in bodies:
-        if attribute.type == ir.AttributeType.GRAPH:
-            graphs = [attribute.as_graph()]
-        elif attribute.type == ir.AttributeType.GRAPHS:
-            graphs = list(attribute.as_graphs())
-        else:
-            continue
-        for graph in graphs:
-            yield from _captured(graph, node.graph)
-
-
-def _captured(body: ir.Graph, outer: object) -> Iterator[ir.Value]:
-    used = [v for node in body.all_nodes() for v in node.inputs if v is not None]
-    for value in [*used, *body.outputs]:
-        producer = value.producer()
-        owner = value.graph if producer is None else producer.graph
-        if owner is outer:
-            yield value
 
 
 def _is_data(value: ir.Value) -> bool:

@@ -6,10 +6,12 @@ take several times as long; a rewrite goes through a model dozens of times.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import onnx_ir as ir
+
+T = TypeVar("T", bound=Hashable)
 
 _BODIES = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
@@ -44,6 +46,28 @@ def bodies(node: ir.Node) -> list[ir.Graph]:
         if attribute.type in _BODIES and not attribute.is_ref():
             value = attribute.value
             found += [value] if isinstance(value, ir.Graph) else value
+    return found
+
+
+def reads_of(node: ir.Node) -> list[ir.Value]:
+    """What a node reads, and what its bodies read from outside, each once."""
+    found = dict.fromkeys(value for value in node.inputs if value is not None)
+    for body in bodies(node):
+        own = {*body.inputs, *body.initializers.values()}
+        own.update(value for inner in body for value in inner.outputs)
+        read = [*(value for inner in body for value in reads_of(inner)), *body.outputs]
+        found.update(dict.fromkeys(value for value in read if value not in own))
+    return list(found)
+
+
+def reached(start: Iterable[T], ahead: Callable[[T], Iterable[T]]) -> dict[T, None]:
+    """These, and all that one comes to from them, each once."""
+    found, todo = dict[T, None](), list(start)
+    while todo:
+        one = todo.pop()
+        if one not in found:
+            found[one] = None
+            todo += ahead(one)
     return found
 
 

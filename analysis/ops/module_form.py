@@ -10,6 +10,12 @@ import numpy as np
 import onnx_ir as ir
 
 from ..graph.weight_access import glance, note_read
+from ..spelling.expr import Expr, Name
+
+
+def unusual(keywords: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
+    """The keywords, of (value, default) pairs, that are not at their defaults."""
+    return {name: value for name, (value, usual) in keywords.items() if value != usual}
 
 
 @dataclass(frozen=True)
@@ -52,3 +58,7 @@ class ModuleForm:
     call: Callable[..., Any] | None = None
     absorbs: tuple[ir.Node, ...] = ()
     source: type | None = None
+
+    def constructed(self) -> Expr:
+        """The call that makes the layer."""
+        return Name(self.layer)(*self.positional, **unusual(self.keywords))

@@ -9,7 +9,7 @@ correction does of its best experts, don't.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
 
 import onnx_ir as ir
@@ -24,7 +24,7 @@ from ..graph.parameters import (
     mark_counted,
     noted,
 )
-from ..graph.traversal import all_nodes, bodies
+from ..graph.traversal import all_nodes, bodies, reached
 from ..graph.weight_access import glance
 from .facts.requirements import IndexOf, PlaceIn
 from .registry import lookup
@@ -241,16 +241,15 @@ class _Roles:
 
 def _comes_of_inputs(value: ir.Value) -> bool:
     """Whether an input of the model, by more than its sizes, went into a value."""
-    todo, seen = [value], set[ir.Value]()
-    while todo:
-        one = todo.pop()
-        if one.is_graph_input():
-            return True
-        node = None if one in seen else one.producer()
-        seen.add(one)
-        if node is not None and node.op_type != "Shape":
-            todo += [x for x in node.inputs if x is not None]
-    return False
+    return any(one.is_graph_input() for one in reached([value], _behind))
+
+
+def _behind(value: ir.Value) -> Iterable[ir.Value]:
+    """What a value is computed from, but for sizes."""
+    node = value.producer()
+    if node is None or node.op_type == "Shape":
+        return ()
+    return (x for x in node.inputs if x is not None)
 
 
 def _is_turned(value: ir.Value) -> bool:

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_ir as ir
 
-from ...analysis.dataflow.dataflow import reads_of
 from ...analysis.graph.parameters import note_kind
+from ...analysis.graph.traversal import reads_of
 from ...analysis.literals import strings_in
 from ..emit.source_map import options, same_lines
 from .interface import Interface

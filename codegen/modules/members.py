@@ -20,6 +20,7 @@ from ...analysis.graph.parameters import (
     is_parameter,
     names_member,
 )
+from ...analysis.graph.traversal import reached
 from ...analysis.ops.module_form import ModuleForm
 from ...analysis.ops.quant_layers import QUANTIZED_CONVS, QUANTIZED_LINEARS
 from ...analysis.spelling.expr import (
@@ -437,13 +438,10 @@ class _Flow:
 
     def layers(self, step: Assignment | None) -> int:
         """How many layers a step's result is computed with."""
-        todo, found = [step], dict[Assignment, None]()
-        while todo:
-            one = todo.pop()
-            if one is not None and one not in found:
-                found[one] = None
-                todo += [self.makers.get(value) for value in one.reads()]
-        return sum(one.form is not None for one in found)
+        found = reached(
+            [step], lambda one: map(self.makers.get, one.reads()) if one else ()
+        )
+        return sum(one is not None and one.form is not None for one in found)
 
     def attention(self, step: Assignment) -> dict[int, str]:
         sources = [self.behind([value]) for value in self.attentions[step]]

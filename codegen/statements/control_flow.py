@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from ...analysis.errors import Unsupported
 from ...analysis.graph.shape_facts import ShapeFacts
-from ...analysis.graph.traversal import all_nodes
+from ...analysis.graph.traversal import all_nodes, bodies
 from ...analysis.ops.module_form import ModuleForm
 from ...analysis.ops.node_view import NodeView, describe
 from ...analysis.spelling.expr import Expr, ExpressionList, Literal, renamed
@@ -47,9 +47,7 @@ class BlockSpelling(Spelling):
         found: dict[ir.Value, list[tuple[ir.Node | None, int]]] = {}
         graphs: list[tuple[ir.Node | None, ir.Graph]] = [(None, self.model.graph)]
         for node in all_nodes(self.model.graph):
-            for attribute in node.attributes.values():
-                if attribute.type == ir.AttributeType.GRAPH:
-                    graphs.append((node, attribute.as_graph()))
+            graphs += [(node, body) for body in bodies(node)]
         for owner, graph in graphs:
             for place, value in enumerate(graph.outputs):
                 found.setdefault(value, []).append((owner, place))

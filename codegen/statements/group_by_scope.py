@@ -12,6 +12,7 @@ from itertools import groupby
 import onnx_ir as ir
 
 from ...analysis.graph.parameters import is_parameter
+from ...analysis.graph.traversal import reached
 from ...analysis.spelling.expr import Attribute, Expr, Ref, exchange, leaves
 from ..ir.assignment import Assignment, Scope, readers_of
 from ..ir.control_flow import Action, Block, steps_of
@@ -219,15 +220,11 @@ def _is_learned_in(scope: Scope, step: Assignment) -> bool:
 def _with_sources(steps: list[Assignment]) -> list[Assignment]:
     """The last step and those before it that it needs; none if one is a layer."""
     made = {out: step for step in steps for out in step.outputs if out is not None}
-    needed: dict[Assignment, None] = {}
-    todo = [steps[-1]]
-    while todo:
-        step = todo.pop()
-        if step.form is not None:
-            return []
-        needed[step] = None
-        todo += [made[v] for v in step.reads() if v in made and made[v] not in needed]
-    return [step for step in steps if step in needed]
+    needed = reached(
+        steps[-1:], lambda step: [made[v] for v in step.reads() if v in made]
+    )
+    has_layer = any(step.form is not None for step in needed)
+    return [] if has_layer else [step for step in steps if step in needed]
 
 
 def _group(steps: list[Assignment], depth: int) -> list[Assignment | ModuleCall]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import onnx_ir as ir
 
+from ...analysis.graph.traversal import reached, reads_of
 from ...analysis.ops.node_view import NodeView
 from ...analysis.spelling.expr import TORCH_DTYPES, Expr, Name, Ref, spell
 from ..ir.naming import telling
@@ -41,7 +42,7 @@ class States:
         everything = range(len(inputs))
         kept = [k for k in everything if self.variables[k] in wanted]
         while True:
-            self.reached = _reached([*roots, *(outputs[k] for k in kept)])
+            self.reached = reached([*roots, *(outputs[k] for k in kept)], _behind)
             found = [k for k in everything if k in kept or inputs[k] in self.reached]
             if found == kept:
                 break
@@ -181,25 +182,10 @@ def is_asked(p: BlockBuilder, value: ir.Value) -> bool:
     return True
 
 
-def _reached(results: Iterable[ir.Value]) -> set[ir.Value]:
-    """All that the results are computed from, bodies of bodies included."""
-    todo, found = list(results), set[ir.Value]()
-    while todo:
-        value = todo.pop()
-        if value in found:
-            continue
-        found.add(value)
-        node = value.producer()
-        if node is None:
-            continue
-        todo += [x for x in node.inputs if x is not None]
-        for attribute in node.attributes.values():
-            if attribute.type == ir.AttributeType.GRAPH:
-                graph = attribute.as_graph()
-                for body in (graph, *graph.subgraphs()):
-                    todo.extend(body.outputs)
-                    todo += [x for inner in body for x in inner.inputs if x is not None]
-    return found
+def _behind(value: ir.Value) -> Iterable[ir.Value]:
+    """What a value is computed from by one node."""
+    node = value.producer()
+    return reads_of(node) if node is not None else ()
 
 
 def source(value: ir.Value) -> ir.Value:

@@ -240,16 +240,11 @@ class _Writer:
             self.made.constants[name] = _held(glance(value.const_value))
 
     def layer(self, form: ModuleForm, name: str) -> None:
-        given = {
-            key: value
-            for key, (value, default) in form.keywords.items()
-            if value != default
-        }
         arrays = {key: weight.glance() for key, weight in form.weights.items()}
         arrays |= {k: np.asarray(a) for k, a in getattr(form, "buffers", {}).items()}
         if form.source is not None:
             self.take(form.source)
-        text = render(Name(form.layer)(*form.positional, **given))
+        text = render(form.constructed())
         holds = {key: _held(array) for key, array in arrays.items()}
         self.made.layers[name] = {"text": text, "holds": holds}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ import sympy
 
 from ...analysis.graph.dims import Dim
 from ...analysis.graph.quantization import quantises
+from ...analysis.graph.traversal import reads_of
 from ...analysis.lazy import lazy
 from ...analysis.literals import message_line, one_line
 from ...analysis.ops.module_form import ModuleForm
@@ -33,7 +34,6 @@ from ...analysis.spelling.expr import (
     DimOf,
     Expr,
     Leaf,
-    Name,
     Ref,
     helpers,
     render,
@@ -102,7 +102,7 @@ class _Bisection:
         for node in self.model.graph:
             steps = self.steps.get(node, ())
             reads = (v for step in steps for v in step.reads())
-            last.update((v, node) for v in (*_operands(node), *node.outputs, *reads))
+            last.update((v, node) for v in (*reads_of(node), *node.outputs, *reads))
         ends: dict[ir.Node, list[ir.Value]] = {}
         for value, node in last.items():
             if not value.is_graph_output():
@@ -233,10 +233,7 @@ class Names:
 
 def build_layer(form: ModuleForm) -> torch.nn.Module:
     """The layer as the emitted module makes it, with its weights."""
-    given = {
-        k: value for k, (value, default) in form.keywords.items() if value != default
-    }
-    text = render(Name(form.layer)(*form.positional, **given))
+    text = render(form.constructed())
     with torch.device("meta"):
         names = {"nn": torch.nn, "torch": torch, form.layer: form.source}
         layer = eval(text, names)  # as in `difference`
@@ -250,23 +247,6 @@ def build_layer(form: ModuleForm) -> torch.nn.Module:
 # ------------------------------------------------------------- one node in ONNX Runtime
 
 
-def _operands(node: ir.Node) -> Iterator[ir.Value]:
-    """The values a node reads, each once, those read by its branches and loops too."""
-    found = {value: None for value in node.inputs if value is not None}
-    inner: set[ir.Value] = set()
-    for attribute in node.attributes.values():
-        if attribute.is_ref() or attribute.type != ir.AttributeType.GRAPH:
-            continue
-        body = attribute.as_graph()
-        for graph in (body, *body.subgraphs()):
-            inner.update(graph.inputs, graph.initializers.values())
-            for part in graph:
-                inner.update(part.outputs)
-                found.update((v, None) for v in part.inputs if v is not None)
-            found.update((v, None) for v in graph.outputs)
-    return (value for value in found if value not in inner)
-
-
 def _run_alone(model: ir.Model, node: ir.Node, values: Values) -> Values:
     """The outputs of one node in ONNX Runtime, optimisation off."""
     proto = onnx.ModelProto(ir_version=model.ir_version)
@@ -275,7 +255,7 @@ def _run_alone(model: ir.Model, node: ir.Node, values: Values) -> Values:
     proto.graph.name = "node"
     proto.graph.node.append(ir.to_proto(node))
     feed = {}
-    for value in _operands(node):
+    for value in reads_of(node):
         constant = value.const_value
         if (
             value not in values

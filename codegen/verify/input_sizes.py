@@ -11,7 +11,7 @@ import onnx_ir as ir
 from ...analysis.shapes.requirements import Requirements
 from ...rewrites.adapters.cleanup import inlined
 from .index_limits import length_limits
-from .solve_sizes import Unknowns
+from .solve_sizes import Unknowns, dynamic_dims
 
 # What a dimension counts -> its sizes in the first, second and third try. In the third,
 # dimensions that count the same thing differ from each other by the last number.
@@ -155,15 +155,6 @@ def free_inputs(model: ir.Model) -> Iterator[ir.Value]:
     for value in model.graph.inputs:
         if value.name not in model.graph.initializers:
             yield value
-
-
-def dynamic_dims(value: ir.Value) -> Iterator[tuple[int, str]]:
-    """(axis, key in `sizes`) of each dynamic dimension."""
-    for axis, dim in enumerate(value.shape or ()):
-        if not isinstance(dim, int):
-            yield axis, dim.value or f"{value.name}#{axis}"
-        elif dim < 0:  # some exporters write -1
-            yield axis, f"{value.name}#{axis}"
 
 
 def size_kinds(model: ir.Model) -> dict[str, str]:

@@ -21,7 +21,8 @@ from ...analysis.graph.element_types import is_whole
 from ...analysis.ops.facts.requirements import Axes, Between, Corners, Fraction, Parts
 from ...rewrites.adapters.cleanup import inlined
 from .index_limits import Reach, Size, constant, follow, index_limits, requirement
-from .input_sizes import complete, dynamic_dims, dynamic_sizes, free_inputs
+from .input_sizes import complete, dynamic_sizes, free_inputs
+from .solve_sizes import dynamic_dims
 from .vocabulary import known_numbers, known_words, map_parts, only_known, random_map
 
 MOST_NUMBERS = 2**30  # in one random input

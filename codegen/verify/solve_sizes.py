@@ -31,9 +31,13 @@ class Unknowns:
     """The dynamic dimensions of a model, and what the operators require of them."""
 
     def __init__(self, model: ir.Model, known: Requirements | None = None) -> None:
-        self.symbols: dict[str, Dim] = {}  # by the keys of input_sizes.dynamic_dims
+        self.symbols: dict[str, Dim] = {}  # by the keys of dynamic_dims
         self.fits: list[Fit] = []
-        keys = dict(_open_keys(model.graph))
+        keys = {
+            (str(value.name), axis): key
+            for value in model.graph.inputs
+            for axis, key in dynamic_dims(value)
+        }
         if keys and known is None:
             with suppress(FairhandError, ValueError, RuntimeError, TypeError):
                 copy = model.clone()
@@ -69,14 +73,13 @@ class Unknowns:
         return found
 
 
-def _open_keys(graph: ir.Graph) -> Iterator[tuple[tuple[str, int], str]]:
-    """Of each open size of an input, its place and its key."""
-    for value in graph.inputs:
-        for axis, dim in enumerate(value.shape or ()):
-            if not isinstance(dim, int):
-                yield (str(value.name), axis), dim.value or f"{value.name}#{axis}"
-            elif dim < 0:
-                yield (str(value.name), axis), f"{value.name}#{axis}"
+def dynamic_dims(value: ir.Value) -> Iterator[tuple[int, str]]:
+    """(axis, key in `sizes`) of each dynamic dimension."""
+    for axis, dim in enumerate(value.shape or ()):
+        if not isinstance(dim, int):
+            yield axis, dim.value or f"{value.name}#{axis}"
+        elif dim < 0:  # some exporters write -1
+            yield axis, f"{value.name}#{axis}"
 
 
 def _symbols(dim: Dim) -> set[sympy.Symbol]:

@@ -12,7 +12,7 @@ from ...graph.parameters import is_filler
 from ..facts import cuts, fitting_sizes, sizes_windows
 from ..helpers import conv as helpers
 from ..helpers import quant as quant_helpers
-from ..module_form import ModuleForm, Weight
+from ..module_form import ModuleForm, Weight, unusual
 from ..node_view import NodeView
 from ..quant_layers import bias, integers
 from ..registry import MANY_TO_MANY, Pattern, operator
@@ -137,7 +137,7 @@ def convolved(
 ) -> Any:
     """The convolution of operands; input `at` is the weight."""
     w = windows(n, kernel_sizes(n, at))
-    given = {k: v for k, (v, default) in _options(n, w).items() if v != default}
+    given = unusual(_options(n, w))
     operands = [x if w.symmetric else padded(t, w, x), weight]
     operands += [] if bias is None else [bias]
     return getattr(t.F, f"conv{w.axes}d")(*operands, **given)
@@ -247,8 +247,7 @@ def _conv_transpose_module(n: NodeView) -> ModuleForm | None:
 )
 def _conv_transpose(t: Any, n: NodeView, x: Any, weight: Any, bias: Any = None) -> Any:
     w, output, keep = _transposed(n)
-    options = _transpose_options(n, w, output)
-    given = {k: v for k, (v, default) in options.items() if v != default}
+    given = unusual(_transpose_options(n, w, output))
     function = getattr(t.F, f"conv_transpose{w.axes}d")
     operands = (x, weight) if bias is None else (x, weight, bias)
     return _cut(function(*operands, **given), keep)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
+from ....analysis.graph.traversal import reached
 from ....analysis.spelling.expr import Call, Expr, List, Ref, joined, leaves, renamed
 from ...ir.module_call import ModuleRef
 from ...ir.naming import LEVEL
@@ -356,14 +357,8 @@ def _makers(statements: Sequence[Statement]) -> dict[ir.Value, Statement]:
 
 def _ancestors(makers: Makers, value: ir.Value) -> set[ir.Value]:
     """A value, and what it is made of, as far as the makers are known."""
-    found: set[ir.Value] = set()
-    todo = [value]
-    while todo:
-        value = todo.pop()
-        if value in makers and value not in found:
-            found.add(value)
-            todo += reads(makers[value].expr)
-    return found
+    made = reached([value], lambda v: reads(makers[v].expr) if v in makers else ())
+    return made.keys() & makers.keys()
 
 
 def _read(statement: Statement) -> set[ir.Value]:

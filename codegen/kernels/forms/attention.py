@@ -232,6 +232,9 @@ class AttentionSource(Source):
     """The lines of a kernel of attention over many queries."""
 
     shared_heads = "n_shared = n_heads // group"
+    start, q, scores, mask, end = START, Q, SCORES, MASK, END
+    places = (QUERIES, KEYS)  # the indices that elements of q and of k have
+    last = "n_keys"  # how far the keys go that a program takes
 
     def make_layout(self, program: KernelProgram) -> Layout:
         return _NoAxes(program)
@@ -244,33 +247,27 @@ class AttentionSource(Source):
         self.computed = {
             role: _Prologue(program.before(operand), self.wording, where)
             for role, operand, where in zip(
-                "qk", self.op.operands[:2], self.places(), strict=True
+                "qk", self.op.operands[:2], self.places, strict=True
             )
             if isinstance(operand, ir.Value) and operand not in program.arguments
         }
-
-    def places(self) -> tuple[HeadIndices, HeadIndices]:
-        """The indices that elements of q and of k have."""
-        return QUERIES, KEYS
 
     def operand(self, role: str, loaded: str) -> str:
         """What computes q or k, or loads it."""
         prologue = self.computed.get(role)
         return "\n".join(prologue.body()) if prologue else loaded
 
-    def loads(self, start: str, scores: str, q: str, k: str) -> list[str]:
-        """Up to the scores, with what computes q and k, or loads them."""
-        head = self.shared_heads if "k" in self.computed else HEAD_OF_KEYS
-        top = start.format(q=self.operand("q", q), k=head).replace("\n\n", "\n")
-        return indented(top) + indented(scores.format(k=self.operand("k", k)), True)
-
     def body(self) -> list[str]:
-        start = START
+        start = self.start
         if self.form.causal:
             start = f"{start[: start.rindex('for start')]}{CAUSAL}"
-        lines = self.loads(start, SCORES, Q, K)
+        head = self.shared_heads if "k" in self.computed else HEAD_OF_KEYS
+        top = start.format(q=self.operand("q", self.q), k=head).replace("\n\n", "\n")
+        lines = indented(top)
+        k = self.operand("k", K.replace("< n_keys", f"< {self.last}"))
+        lines += indented(self.scores.format(k=k), True)
         if self.form.mask:
-            lines += indented(MASK, True)
+            lines += indented(self.mask, True)
         inside = "inside"
         if self.form.mask == "added":
             lines.append("    scores += mask.to(tl.float32)")
@@ -278,7 +275,8 @@ class AttentionSource(Source):
             inside += " & (mask != 0)"
         if self.form.causal:
             inside += " & (keys[None, :] <= rows)"
-        return lines + indented(REST.format(inside=inside), True) + indented(END)
+        rest = REST.format(inside=inside).replace("< n_keys", f"< {self.last}")
+        return lines + indented(rest, True) + indented(self.end)
 
     def formula(self) -> list[str]:
         scale = "sqrt(D)" if self.form.scale is None else ""

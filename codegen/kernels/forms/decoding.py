@@ -17,12 +17,9 @@ from ..program.program import Argument, KernelProgram
 from ..source.row_kernel import Source
 from .attention import KEYS as PLAIN_KEYS
 from .attention import (
-    REST,
     AttentionLauncher,
     AttentionSource,
     HeadIndices,
-    K,
-    indented,
 )
 
 QUERIES = HeadIndices(
@@ -83,25 +80,13 @@ tl.store(
 
 class _DecodingSource(AttentionSource):
     shared_heads = ""  # their number is given
+    start, q, scores, mask, end = START, Q, SCORES, MASK, END
+    places = (QUERIES, KEYS)
+    last = "last"
 
     def __init__(self, program: KernelProgram) -> None:
         super().__init__(program)
         self.helpers[combine_parts] = None
-
-    def places(self) -> tuple[HeadIndices, HeadIndices]:
-        return QUERIES, KEYS
-
-    def body(self) -> list[str]:
-        lines = self.loads(START, SCORES, Q, K.replace("< n_keys", "< last"))
-        inside = "inside"
-        if self.form.mask:
-            lines += indented(MASK, True)
-        if self.form.mask == "added":
-            lines.append("    scores += mask.to(tl.float32)")
-        elif self.form.mask:
-            inside += " & (mask != 0)"
-        rest = REST.format(inside=inside).replace("< n_keys", "< last")
-        return lines + indented(rest, True) + indented(END)
 
     def formula(self) -> list[str]:
         return [*super().formula(), "    for one query, whose keys are taken in parts"]

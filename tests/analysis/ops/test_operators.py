@@ -42,6 +42,7 @@ from fairhand.analysis.ops.facts import (
     small_values,
 )
 from fairhand.analysis.ops.helpers import elementwise
+from fairhand.analysis.ops.module_form import unusual
 from fairhand.analysis.ops.node_view import NodeView, of_strings
 from fairhand.analysis.ops.registry import OPS, OpDef
 from fairhand.analysis.oracle.int8_overflow import without_overflow
@@ -282,7 +283,7 @@ def test_operator(op: OpDef, index: int) -> None:
         assert_close(printed, wanted, text)
     form = op.module(view) if op.module is not None else None
     if form is not None:
-        keywords = {k: v for k, (v, default) in form.keywords.items() if v != default}
+        keywords = unusual(form.keywords)
         own = {"nn": nn, form.layer: form.source and copied(form.source)}
         layer = eval(form.layer, own)(*form.positional, **keywords)
         state = {name: to_torch(w.array()) for name, w in form.weights.items()}

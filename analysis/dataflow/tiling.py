@@ -73,7 +73,7 @@ def tiling(node: ir.Node, mapping: MappingType, sizes: Sizes) -> Tiling | None:
     op = lookup(node)
     if mapping is not MANY_TO_MANY or op is None or op.tile is None:
         return None
-    needs = op.tile(NodeFacts(node, sizes.shapes))
+    needs = NodeFacts(node, sizes.shapes).ask(op.tile)
     if needs is None:
         return None
     parts = [(node.inputs[i], map(sizes.number, dims)) for i, dims in needs.held]

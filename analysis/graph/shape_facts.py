@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,8 @@ import sympy
 from .dims import Dim, Dims, at_least, is_bulky
 from .element_types import is_whole
 from .weight_access import is_weight
+
+Told = TypeVar("Told")
 
 # None stands for one size, or one element, that the rule can't tell.
 PartialDims: TypeAlias = Sequence[Dim | None]
@@ -191,6 +193,13 @@ class NodeFacts:
         """Sizes of the input at `index`; None if absent or of unknown rank."""
         value = self.input(index)
         return None if value is None else self.shapes.dims(value)
+
+    def ask(self, rule: Callable[..., Told], *given: Any) -> Told | None:
+        """What a rule tells of the node, what is `given`, and the sizes of as many
+        leading inputs as it takes besides; None where one of these isn't known."""
+        count = rule.__code__.co_argcount - 1 - len(given)
+        dims = [self.dims(i) for i in range(count)]
+        return None if any(d is None for d in dims) else rule(self, *given, *dims)
 
     def content(self, index: int) -> Content | None:
         """Elements of a small input, None where unknown; None if none can be told.

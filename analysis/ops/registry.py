@@ -90,19 +90,25 @@ class OpDef:
     facts/ (`_of_its_name`), or else follows from its mapping type (`_defaults`):
     elementwise operators broadcast, and take one operation per element.
 
+    Functions that end with `*dims` take the sizes of as many leading inputs as they
+    have parameters for, and aren't asked where one is unknown.
+
     - `shape(node, *dims)`: sizes of the outputs; None leaves them to onnx, whose own
       inference `onnx_errs` in some cases.
     - `values(node, *elements)`: elements of small integer tensors;
       `by_index(node)`: of any, as functions of their place.
-    - `flops`: arithmetic operations, for each element of the result or by a function.
-    - `tile`: what it needs whole of its inputs. `pattern`: TVM's class of it.
-    - `cut`: along which axes parts of it are computed from parts (facts/cuts.py).
+    - `flops`: arithmetic operations, for each element of the result, or
+      `flops(node, *dims)`.
+    - `tile(node, *dims)`: what it needs whole of its inputs. `pattern`: TVM's class of
+      it.
+    - `cut(node, results, *dims)`: along which axes parts of it are computed from parts
+      (facts/cuts.py).
     - `views`: the result looks at the memory of the first input.
     - `fresh`: the result is memory of its own, never an input or a view.
     - `traceable`: what it does depends on sizes and types, never on values.
     - `carries`: inputs whose elements, or some of them, come out unchanged.
     - `requires`: what elements of an input have to be like, by position.
-    - `fits(node)`: what sizes of inputs have to be to each other.
+    - `fits(node, *dims)`: what sizes of inputs have to be to each other.
     - `coarse`: the inputs to widen to float64, where ONNX Runtime's float32 is coarse.
     - `runs_until`: the last opset of whose version ONNX Runtime has a kernel, if there
       is a newer one that differs in element types or additions alone.
@@ -124,7 +130,7 @@ class OpDef:
     values: Callable[..., ContentResult] | None = None
     by_index: index_functions.Rule | None = None
     flops: int | flop_counts.Count | None = None
-    tile: Callable[[NodeFacts], TileNeeds | None] | None = None
+    tile: Callable[..., TileNeeds | None] | None = None
     cut: cuts.Rule | None = None
     pattern: Pattern | None = None
     views: bool | None = None
@@ -145,7 +151,7 @@ class OpDef:
         """How many arithmetic operations a node takes; None where that is unknown."""
         if isinstance(self.flops, int):
             return flop_counts.per_result(self.flops)(node)
-        return None if self.flops is None else self.flops(node)
+        return None if self.flops is None else node.ask(self.flops)
 
     def takes(self, count: int) -> bool:
         """Whether the spelling can be called with so many operands."""

@@ -54,7 +54,8 @@ def site_cuts(node: ir.Node, shapes: ShapeFacts, sums: bool = False) -> list[Cut
     nothing is said."""
     rule = _rule(node)
     results: list[Dims | None] = [shapes.dims(value) for value in node.outputs]
-    found = [] if rule is None else rule(NodeFacts(node, shapes), results)
+    site = NodeFacts(node, shapes)
+    found = (site.ask(rule, results) if rule is not None else None) or []
     return [cut for cut in found if cut.sums == sums]
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from contextlib import suppress
 from enum import Enum, auto
 from itertools import chain, combinations
-from typing import Any
 
 import numpy as np
 import onnx
@@ -68,10 +67,7 @@ def dims_by_rule(site: NodeFacts) -> Sequence[PartialDims | None]:
     op = lookup(site.node)
     if op is None or op.shape is None:
         return ()
-    operands = [site.dims(i) for i in range(_needed(op.shape))]
-    if any(dims is None for dims in operands):
-        return ()
-    return op.shape(site, *operands) or ()
+    return site.ask(op.shape) or ()
 
 
 def elements_by_rule(site: NodeFacts) -> Sequence[Content]:
@@ -80,18 +76,15 @@ def elements_by_rule(site: NodeFacts) -> Sequence[Content]:
     rule = None if op is None else op.values
     if site.node.op_type == "Constant" and not site.node.domain:
         rule = constant_node
-    operands = None if rule is None else site.contents(_needed(rule))
-    if rule is None or operands is None:
+    if rule is None:
+        return ()
+    operands = site.contents(rule.__code__.co_argcount - 1)
+    if operands is None:
         return ()
     result = rule(site, *operands)
     if result is None:
         return ()
     return [result] if isinstance(result, np.ndarray) else result
-
-
-def _needed(rule: Callable[..., Any]) -> int:
-    """How many leading inputs a rule needs to know."""
-    return int(rule.__code__.co_argcount) - 1
 
 
 def infer(model: ir.Model, before: ShapeFacts | None = None) -> ShapeFacts:

@@ -45,7 +45,7 @@ def _required_by(node: ir.Node, shapes: ShapeFacts) -> Iterator[Fit]:
     if op is None or op.fits is None:
         return
     with suppress(ValueError, TypeError, IndexError, AssertionError):
-        for fit in op.fits(NodeFacts(node, shapes)):
+        for fit in NodeFacts(node, shapes).ask(op.fits) or ():
             fit = Fit(fit.relation, plain(fit.a), plain(fit.b))
             free = fit.relation is Relation.BROADCAST and 1 in (fit.a, fit.b)
             if fit.a != fit.b and not free:

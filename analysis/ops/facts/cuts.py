@@ -20,6 +20,7 @@ from ...graph.dims import Dim, Dims, product
 from ...graph.shape_facts import NodeFacts
 
 Pieces = int | tuple[int, ...]
+Results = Sequence[Dims | None]  # sizes, None where unknown
 
 
 def shares(pieces: Pieces) -> tuple[int, ...]:
@@ -54,10 +55,10 @@ class Cut:
 ALL = -1  # every component
 
 
-Rule = Callable[[NodeFacts, Sequence[Dims | None]], list[Cut]]
+Rule = Callable[..., list[Cut]]  # of a node, and of sizes: of results, of inputs
 
 
-def _same(site: NodeFacts, results: Sequence[Dims | None], axis: int) -> Cut:
+def _same(site: NodeFacts, results: Results, axis: int) -> Cut:
     """Along one axis of the first input and all results, the other inputs whole."""
     count = len(site.node.inputs)
     dims = site.dims(0) or ()
@@ -71,7 +72,7 @@ def _own(axis: int, rank: int, dims: Dims | None) -> int | None:
     return own if dims is not None and own >= 0 and dims[own] != 1 else None
 
 
-def elementwise(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+def elementwise(site: NodeFacts, results: Results) -> list[Cut]:
     """Along every axis, of the inputs that aren't spread along it."""
     made, every = results[0] or (), list(map(site.dims, range(len(site.node.inputs))))
     if any(dims is None and site.has(i) for i, dims in enumerate(every)):
@@ -89,8 +90,7 @@ def elementwise(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
 def along(*kept: int) -> Rule:
     """Along the first input's axes `kept` alone: batches, rows."""
 
-    def rule(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
-        dims = site.dims(0) or ()
+    def rule(site: NodeFacts, results: Results, dims: Dims) -> list[Cut]:
         if len(results) > 1:  # as places counted through all of the input
             return []
         made = [result or () for result in results]
@@ -107,9 +107,9 @@ def along(*kept: int) -> Rule:
 def _axes(kept: Callable[[NodeFacts, int], Iterable[int]]) -> Rule:
     """Along axes of the first input, by its rank."""
 
-    def rule(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
-        rank = len(site.dims(0) or ())
-        return [_same(site, results, axis) for axis in kept(site, rank)] if rank else []
+    def rule(site: NodeFacts, results: Results, dims: Dims) -> list[Cut]:
+        axes = kept(site, len(dims)) if dims else ()
+        return [_same(site, results, axis) for axis in axes]
 
     return rule
 
@@ -135,9 +135,8 @@ cumulative = _axes(
 matrices = _axes(lambda site, rank: range(rank - 2))
 
 
-def _reduced(site: NodeFacts, axes: Sequence[int]) -> list[Cut]:
+def _reduced(site: NodeFacts, dims: Dims, axes: Sequence[int]) -> list[Cut]:
     """Along every axis but `axes`, where it is then."""
-    dims = site.dims(0) or ()
     kept = _but(len(dims), *axes)
     moved = range(len(kept)) if not site.attr("keepdims", 1) else kept
     rest = (None,) * (len(site.node.inputs) - 1)
@@ -147,32 +146,28 @@ def _reduced(site: NodeFacts, axes: Sequence[int]) -> list[Cut]:
     ]
 
 
-def reduce(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+def reduce(site: NodeFacts, results: Results, dims: Dims) -> list[Cut]:
     """Along every axis that stays."""
-    axes = site.axes(1, len(site.dims(0) or ()))
-    return _reduced(site, axes) if axes else []
+    axes = site.axes(1, len(dims))
+    return _reduced(site, dims, axes) if axes else []
 
 
-def extreme(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+def extreme(site: NodeFacts, results: Results, dims: Dims) -> list[Cut]:
     """Along every axis but the one of which the place is said."""
-    return _reduced(site, [site.axis(len(site.dims(0) or ()))])
+    return _reduced(site, dims, [site.axis(len(dims))])
 
 
-def adds(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+def adds(site: NodeFacts, results: Results, dims: Dims) -> list[Cut]:
     """As what is reduced; and sums."""
-    dims = site.dims(0) or ()
     rest = (None,) * (len(site.node.inputs) - 1)
-    return reduce(site, results) + [
+    return reduce(site, results, dims) + [
         Cut((axis, *rest), (None,), dims[axis], sums=True)
         for axis in site.axes(1, len(dims)) or ()
     ]
 
 
-def transpose(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+def transpose(site: NodeFacts, results: Results, dims: Dims) -> list[Cut]:
     """Along every axis, wherever it goes."""
-    dims = site.dims(0)
-    if dims is None:
-        return []
     perm = site.attr("perm") or range(len(dims))[::-1]
     return [Cut((old,), (new,), dims[old]) for new, old in enumerate(perm)]
 
@@ -194,11 +189,11 @@ def _ratio(a: Dim, b: Dim) -> Dim | None:
     return product([quotient]) if quotient.as_numer_denom()[1] == 1 else None
 
 
-def reshape(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+def reshape(site: NodeFacts, results: Results, before: Dims) -> list[Cut]:
     """Along axes that begin where one of the result does: in pieces, where something
     lies ahead in the same axis, before or behind."""
-    before, after = site.dims(0), results[0]
-    if before is None or after is None or 0 in (*before, *after):
+    after = results[0]
+    if after is None or 0 in (*before, *after):
         return []
     whole, found = (None,) * (len(site.node.inputs) - 1), []
     sides = [[product(dims[:k]) for k in range(len(dims))] for dims in (before, after)]
@@ -226,17 +221,15 @@ def _beginning(dims: Dims, ahead: Dim) -> tuple[int, int, Dim] | None:
     return None
 
 
-def squeeze(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+def squeeze(site: NodeFacts, results: Results, dims: Dims) -> list[Cut]:
     """Reshaped, where axes are named: else a part of one element loses its axis."""
-    named = site.axes(1, len(site.dims(0) or ())) if site.has(1) else None
-    return reshape(site, results) if named and len(site.numbers(1) or ()) else []
+    named = site.axes(1, len(dims)) if site.has(1) else None
+    return reshape(site, results, dims) if named and site.numbers(1) else []
 
 
-def expand(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+def expand(site: NodeFacts, results: Results, dims: Dims) -> list[Cut]:
     """Along every axis: what is spread along one is whole for each part."""
-    dims, made = site.dims(0), results[0]
-    if dims is None or made is None:
-        return []
+    made = results[0] or ()
     ahead = len(made) - len(dims)
     found = []
     for axis, size in enumerate(made):
@@ -247,12 +240,12 @@ def expand(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     return found
 
 
-def constant_of_shape(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+def constant_of_shape(site: NodeFacts, results: Results) -> list[Cut]:
     """Along every axis: all elements are the same."""
     return [Cut((None,), (axis,), size) for axis, size in enumerate(results[0] or ())]
 
 
-def concat(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+def concat(site: NodeFacts, results: Results) -> list[Cut]:
     """Along every axis but the one that they are joined along."""
     made = results[0]
     if made is None:
@@ -271,11 +264,8 @@ def concat(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     return found
 
 
-def split(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+def split(site: NodeFacts, results: Results, dims: Dims) -> list[Cut]:
     """Along the other axes, and within pieces."""
-    dims = site.dims(0)
-    if dims is None:
-        return []
     axis, count = site.axis(len(dims)), len(results)
     whole = (None,) * (len(site.node.inputs) - 1)
     found = [
@@ -292,11 +282,10 @@ def split(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     return found
 
 
-def slice_(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+def slice_(site: NodeFacts, results: Results, dims: Dims) -> list[Cut]:
     """Along every axis of which nothing is left out."""
-    dims, made = site.dims(0), results[0]
-    steps = site.numbers(4) if site.has(4) else [1]
-    if dims is None or made is None or steps is None:
+    made, steps = results[0], site.numbers(4) if site.has(4) else [1]
+    if made is None or steps is None:
         return []
     if any(not isinstance(step, int) or step < 1 for step in steps):
         return []
@@ -313,11 +302,8 @@ def slice_(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     ]
 
 
-def gather(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+def gather(site: NodeFacts, results: Results, table: Dims, places: Dims) -> list[Cut]:
     """Along the table's other axes, or along those of the indices."""
-    table, places = site.dims(0), site.dims(1)
-    if table is None or places is None:
-        return []
     axis = site.axis(len(table))
     found = [
         Cut((a, None), (a if a < axis else a + len(places) - 1,), size)
@@ -332,11 +318,11 @@ def gather(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     return found
 
 
-def gather_nd(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+def gather_nd(
+    site: NodeFacts, results: Results, table: Dims, places: Dims
+) -> list[Cut]:
     """Along axes of the indices; with what is cut, where these count its places."""
-    table, places, ahead = site.dims(0), site.dims(1), site.attr("batch_dims", 0)
-    if table is None or places is None:
-        return []
+    ahead = site.attr("batch_dims", 0)
     found = [Cut((a, a), (a,), size) for a, size in enumerate(places[:ahead])]
     axes = [(a, n) for a, n in enumerate(places[:-1]) if a >= ahead]
     found += [Cut((None, a), (a,), size) for a, size in axes]
@@ -355,10 +341,11 @@ def gather_nd(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     return found
 
 
-def scatter_nd(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+def scatter_nd(
+    site: NodeFacts, results: Results, table: Dims, places: Dims
+) -> list[Cut]:
     """Along the axes that indices say nothing of."""
-    table, places = site.dims(0), site.dims(1)
-    if table is None or places is None or not isinstance(places[-1], int):
+    if not isinstance(places[-1], int):
         return []
     back = len(places) - 1 - places[-1]
     return [
@@ -369,10 +356,8 @@ def scatter_nd(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
 def together(default: int = 0) -> Rule:
     """Along every axis but the one that is worked on, of all inputs of equal sizes."""
 
-    def rule(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
-        dims, count = site.dims(0), len(site.node.inputs)
-        if dims is None:
-            return []
+    def rule(site: NodeFacts, results: Results, dims: Dims) -> list[Cut]:
+        count = len(site.node.inputs)
         worked = site.axis(len(dims), default)
         others = [site.dims(i) for i in range(1, count)]
         return [
@@ -385,10 +370,10 @@ def together(default: int = 0) -> Rule:
     return rule
 
 
-def tile(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+def tile(site: NodeFacts, results: Results, dims: Dims) -> list[Cut]:
     """Along axes that are not repeated, and fewer times along those that are."""
-    dims, times = site.dims(0), site.numbers(1)
-    if dims is None or times is None:
+    times = site.numbers(1)
+    if times is None:
         return []
     found = [
         Cut((a, None), (a,), size)
@@ -403,10 +388,9 @@ def tile(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     return found
 
 
-def pad(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+def pad(site: NodeFacts, results: Results, dims: Dims) -> list[Cut]:
     """Along every axis to which nothing is added."""
-    dims, made = site.dims(0), results[0]
-    if dims is None or made is None or site.has(3):
+    if results[0] is None or site.has(3):
         return []
     added = site.numbers(1) or []
     return [
@@ -416,10 +400,9 @@ def pad(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     ]
 
 
-def recurrent(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+def recurrent(site: NodeFacts, results: Results, dims: Dims) -> list[Cut]:
     """Along the batch."""
-    dims, first = site.dims(0), site.attr("layout", 0)
-    if dims is None or first:
+    if site.attr("layout", 0):
         return []
     axes = (1, None, None, None, 0, 1, 1, None)
     own = [a if site.has(i) else None for i, a in enumerate(axes)]
@@ -427,7 +410,7 @@ def recurrent(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     return [Cut(tuple(own[:count]), (2, 1, 1)[: len(results)], dims[1])]
 
 
-def einsum(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+def einsum(site: NodeFacts, results: Results) -> list[Cut]:
     """Along every axis that the result has."""
     text = "".join(str(site.attr("equation", "")).split())
     given, arrow, made = text.partition("->")
@@ -444,10 +427,9 @@ def einsum(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     ]
 
 
-def quantized(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+def quantized(site: NodeFacts, results: Results, dims: Dims, scale: Dims) -> list[Cut]:
     """Along every axis; with the scales, where each place has one."""
-    dims, scale = site.dims(0), site.dims(1)
-    if dims is None or scale is None or site.attr("block_size", 0):
+    if site.attr("block_size", 0):
         return []
     worked = site.axis(len(dims), 1) if len(scale) == 1 and scale != (1,) else None
     rest = len(site.node.inputs) - 1
@@ -457,10 +439,10 @@ def quantized(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     ]
 
 
-def matmul(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+def matmul(site: NodeFacts, results: Results, left: Dims, right: Dims) -> list[Cut]:
     """Rows of the left, columns of the right, what both have many of; and sums."""
-    left, right, made = site.dims(0), site.dims(1), results[0]
-    if left is None or right is None or made is None or min(len(left), len(right)) < 2:
+    made = results[0]
+    if made is None or min(len(left), len(right)) < 2:
         return []
     rank = len(made)
     found = [
@@ -474,10 +456,10 @@ def matmul(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     ]
 
 
-def gemm(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+def gemm(site: NodeFacts, results: Results, left: Dims, right: Dims) -> list[Cut]:
     """Rows of the left, columns of the right; and sums."""
-    left, right, added = site.dims(0), site.dims(1), site.dims(2)
-    if left is None or right is None or (site.has(2) and added is None):
+    added = site.dims(2)
+    if site.has(2) and added is None:
         return []
     rows, columns = int(site.attr("transA", 0)), 1 - int(site.attr("transB", 0))
     bias: list[tuple[int | None, ...]] = [(), ()]
@@ -498,13 +480,10 @@ def gemm(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     ]
 
 
-def attention(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+def attention(site: NodeFacts, results: Results, q: Dims, k: Dims) -> list[Cut]:
     """The batch, and heads of four axes, with their caches: those that share keys go
     together."""
-    q, k, mask = site.dims(0), site.dims(1), site.dims(3)
-    if q is None or k is None:
-        return []
-    found = []
+    found, mask = [], site.dims(3)
     for axis in (0, 1) if len(q) == 4 else (0,):
         counts = axis if axis == 0 else None
         every = (axis, axis, axis, _own(axis, 4, mask), axis, axis, counts)
@@ -514,11 +493,10 @@ def attention(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
     return found
 
 
-def rotary_embedding(site: NodeFacts, results: Sequence[Dims | None]) -> list[Cut]:
+def rotary_embedding(
+    site: NodeFacts, results: Results, dims: Dims, cosine: Dims
+) -> list[Cut]:
     """The batch, and heads of four axes; angles that each row has go along."""
-    dims, cosine = site.dims(0), site.dims(1)
-    if dims is None or cosine is None:
-        return []
     own = 0 if len(cosine) == 3 and cosine[0] != 1 else None
     placed = 0 if site.has(3) else None
     rows = (0, own, own, placed)[: len(site.node.inputs)]

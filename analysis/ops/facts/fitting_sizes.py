@@ -31,7 +31,7 @@ class Fit(NamedTuple):
     b: Dim
 
 
-Fits: TypeAlias = Callable[[NodeFacts], Iterable[Fit]]
+Fits: TypeAlias = Callable[..., Iterable[Fit]]
 
 
 def equal_each(a: Dims, b: Dims) -> Iterator[Fit]:
@@ -69,11 +69,9 @@ def matmul(a: int = 0, b: int = 1) -> Fits:
     return fits
 
 
-def gemm(site: NodeFacts) -> Iterator[Fit]:
+def gemm(site: NodeFacts, a: Dims, b: Dims) -> Iterator[Fit]:
     """Two matrices, either one transposed, and what is added."""
-    a, b, c = site.dims(0), site.dims(1), site.dims(2)
-    if a is None or b is None or not len(a) == len(b) == 2:
-        return
+    c = site.dims(2)
     m, k = a[::-1] if site.attr("transA", 0) else a
     inner, n = b[::-1] if site.attr("transB", 0) else b
     yield one(k, inner)
@@ -88,10 +86,9 @@ def window(kernel: int | None = None, channels: int = 1) -> Fits:
     0, all of them.
     """
 
-    def fits(site: NodeFacts) -> Iterator[Fit]:
-        x = site.dims(0)
+    def fits(site: NodeFacts, x: Dims) -> Iterator[Fit]:
         w = None if kernel is None else site.dims(kernel)
-        if x is None or len(x) < 3:
+        if len(x) < 3:
             return
         if w is not None and len(w) == len(x):
             groups = int(site.attr("group", 1)) if channels else 1
@@ -122,31 +119,29 @@ def channelwise(site: NodeFacts) -> Iterator[Fit]:
         yield Fit(Relation.MULTIPLE, x[1], groups)
 
 
-def last_axes(site: NodeFacts) -> Iterator[Fit]:
+def last_axes(site: NodeFacts, x: Dims) -> Iterator[Fit]:
     """The other inputs are as large as the last axes of the first, or broadcast."""
-    x = site.dims(0)
     for i in range(1, len(site.node.inputs)):
         y = site.dims(i)
-        if x is not None and y is not None:
+        if y is not None:
             yield from stretching(x[max(0, len(x) - len(y)) :], y)
 
 
-def concat(site: NodeFacts) -> Iterator[Fit]:
+def concat(site: NodeFacts, first: Dims) -> Iterator[Fit]:
     """All axes but one agree."""
-    first = site.dims(0)
-    for i in range(1, len(site.node.inputs) if first else 0):
+    for i in range(1, len(site.node.inputs)):
         dims = site.dims(i)
-        if first is None or dims is None or len(dims) != len(first):
+        if not dims or len(dims) != len(first):
             continue
         axis = site.axis(len(first))
         pairs = enumerate(zip(first, dims, strict=True))
         yield from (one(a, b) for j, (a, b) in pairs if j != axis)
 
 
-def reshape(site: NodeFacts) -> Iterator[Fit]:
+def reshape(site: NodeFacts, x: Dims) -> Iterator[Fit]:
     """As many elements as before."""
-    x, target = site.dims(0), site.numbers(1)
-    if x is None or target is None or None in target:
+    target = site.numbers(1)
+    if target is None or None in target:
         return
     copies = not site.attr("allowzero", 0)
     out: list[Dim] = []
@@ -158,9 +153,8 @@ def reshape(site: NodeFacts) -> Iterator[Fit]:
     yield Fit(relation, product(x), known)
 
 
-def split(site: NodeFacts) -> Iterator[Fit]:
+def split(site: NodeFacts, x: Dims) -> Iterator[Fit]:
     """The parts are the whole."""
-    x = site.dims(0)
     parts = site.attr("split") or (site.numbers(1) if site.has(1) else None)
     if x and parts and None not in parts:
         whole: Dim = 0
@@ -170,28 +164,20 @@ def split(site: NodeFacts) -> Iterator[Fit]:
         yield one(x[site.axis(len(x))], whole)
 
 
-def squeeze(site: NodeFacts) -> Iterator[Fit]:
+def squeeze(site: NodeFacts, x: Dims) -> Iterator[Fit]:
     """What goes is 1."""
-    x = site.dims(0)
-    axes = None if x is None else site.axes(1, len(x))
-    for axis in axes or ():
-        assert x is not None
+    for axis in site.axes(1, len(x)) or ():
         yield one(x[axis], 1)
 
 
-def expand(site: NodeFacts) -> Iterator[Fit]:
+def expand(site: NodeFacts, x: Dims) -> Iterator[Fit]:
     """The shape that it is stretched to suits it."""
-    x, target = site.dims(0), site.numbers(1)
-    if x is not None and target is not None:
-        sizes = (1 if size is None else size for size in target)
-        yield from stretching(x, tuple(sizes))
+    sizes = (1 if size is None else size for size in site.numbers(1) or ())
+    yield from stretching(x, tuple(sizes))
 
 
-def recurrent(site: NodeFacts) -> Iterator[Fit]:
+def recurrent(site: NodeFacts, x: Dims, w: Dims, r: Dims) -> Iterator[Fit]:
     """Features, hidden size and batch are those of the weights and the states."""
-    x, w, r = site.dims(0), site.dims(1), site.dims(2)
-    if x is None or w is None or r is None or not len(x) == len(w) == len(r) == 3:
-        return
     yield one(x[2], w[2])
     batch = x[0] if site.attr("layout", 0) else x[1]
     lengths = site.dims(4)
@@ -216,11 +202,9 @@ def of_size(sizes: dict[int, Dims]) -> Fits:
     return fits
 
 
-def non_max_suppression(site: NodeFacts) -> Iterator[Fit]:
+def non_max_suppression(site: NodeFacts, found: Dims, scores: Dims) -> Iterator[Fit]:
     """NonMaxSuppression: scores for each box, and limits of one element."""
-    found, scores = site.dims(0), site.dims(1)
-    if found is not None and scores is not None and len(found) == len(scores) == 3:
-        yield from equal_each((found[0], found[1], found[2]), (scores[0], scores[2], 4))
+    yield from equal_each(found, (scores[0], scores[2], 4))
     yield from of_size({2: (1,), 3: (1,), 4: (1,)})(site)
 
 
@@ -231,38 +215,33 @@ def roi_align(site: NodeFacts) -> Iterator[Fit]:
         yield from equal_each((rois[-1], rois[0]), (4, places[0]))
 
 
-def grid_sample(site: NodeFacts) -> Iterator[Fit]:
+def grid_sample(site: NodeFacts, x: Dims, places: Dims) -> Iterator[Fit]:
     """GridSample: a place in each picture."""
-    x, places = site.dims(0), site.dims(1)
-    if x and places:
-        yield from equal_each((places[0], places[-1]), (x[0], len(x) - 2))
+    yield from equal_each((places[0], places[-1]), (x[0], len(x) - 2))
 
 
 def blocks(*parts: tuple[int, int]) -> Fits:
     """Axes that are a multiple of a power of the block's size."""
 
-    def fits(site: NodeFacts) -> Iterator[Fit]:
-        x = site.dims(0)
-        for axis, power in parts if x and len(x) == 4 else ():
-            assert x is not None
+    def fits(site: NodeFacts, x: Dims) -> Iterator[Fit]:
+        for axis, power in parts:
             size = int(site.attr("blocksize", 1)) ** power
             yield Fit(Relation.MULTIPLE, x[axis], size)
 
     return fits
 
 
-def gather(site: NodeFacts) -> Iterator[Fit]:
+def gather(site: NodeFacts, x: Dims) -> Iterator[Fit]:
     """What is looked up is there."""
-    x, places = site.dims(0), site.numbers(1)
-    numbers = [i for i in places or () if isinstance(i, int)]
+    numbers = [i for i in site.numbers(1) or () if isinstance(i, int)]
     if x and numbers:
         least = max(i + 1 if i >= 0 else -i for i in numbers)
         yield Fit(Relation.AT_LEAST, x[site.axis(len(x))], least)
 
 
-def top_k(site: NodeFacts) -> Iterator[Fit]:
+def top_k(site: NodeFacts, x: Dims) -> Iterator[Fit]:
     """There are as many elements as are wanted."""
-    x, k = site.dims(0), site.numbers(1)
+    k = site.numbers(1)
     if x and k and k[0] is not None:
         yield Fit(Relation.AT_LEAST, x[site.axis(len(x), default=-1)], k[0])
     yield from of_size({1: (1,)})(site)
@@ -291,12 +270,10 @@ def einsum(site: NodeFacts) -> Iterator[Fit]:
             yield Fit(Relation.BROADCAST, sizes.setdefault(label, size), size)
 
 
-def attention(site: NodeFacts) -> Iterator[Fit]:
+def attention(site: NodeFacts, q: Dims, k: Dims, v: Dims) -> Iterator[Fit]:
     """Queries, keys and values of one batch; as many values as keys, and a mask that
     has a place for each key."""
-    q, k, v, mask = (site.dims(i) for i in range(4))
-    if q is None or k is None or v is None or not len(q) == len(k) == len(v):
-        return
+    mask = site.dims(3)
     yield from equal_each((k[0], v[0], k[-2]), (q[0], q[0], v[-2]))
     if len(q) == 4:
         yield from equal_each((q[3], k[1]), (k[3], v[1]))
@@ -347,9 +324,8 @@ def grouped_query_attention(site: NodeFacts) -> Iterator[Fit]:
             yield one(total, simplify(past[2] + q[1]))
 
 
-def labels(site: NodeFacts) -> Iterator[Fit]:
+def labels(site: NodeFacts, x: Dims) -> Iterator[Fit]:
     """ZipMap: a score for each label."""
-    x = site.dims(0)
     known = site.attr("classlabels_strings") or site.attr("classlabels_int64s")
-    if x and known:
+    if known:
         yield one(x[-1], len(known))

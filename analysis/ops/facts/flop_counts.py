@@ -38,10 +38,10 @@ from collections.abc import Callable, Iterable
 
 import sympy
 
-from ...graph.dims import Dim, product, same, simplify
+from ...graph.dims import Dim, Dims, product, same, simplify
 from ...graph.shape_facts import NodeFacts
 
-Count = Callable[[NodeFacts], Dim | None]
+Count = Callable[..., Dim | None]
 
 
 def per_result(factor: int) -> Count:
@@ -136,40 +136,34 @@ def pool(per_place: int) -> Count:
     return count
 
 
-def conv_without_bias(site: NodeFacts) -> Dim | None:
+def conv_without_bias(site: NodeFacts, x: Dims, kernel: Dims) -> Dim | None:
     """Each result sums over the input channels of its group and the window."""
-    kernel = site.dims(1)
-    return None if kernel is None else _times(2, site.out_dims(), *kernel[1:])
+    return _times(2, site.out_dims(), *kernel[1:])
 
 
-def conv(site: NodeFacts) -> Dim | None:
+def conv(site: NodeFacts, x: Dims, kernel: Dims) -> Dim | None:
     """The same, and a bias."""
-    return _plus(conv_without_bias(site), _times(int(site.has(2)), site.out_dims()))
-
-
-def conv_transpose(site: NodeFacts) -> Dim | None:
-    """Each element of the input goes to the results under its window."""
-    kernel = site.dims(1)
-    if kernel is None:
-        return None
     bias = _times(int(site.has(2)), site.out_dims())
-    return _plus(_times(2, site.dims(0), *kernel[1:]), bias)
+    return _plus(conv_without_bias(site, x, kernel), bias)
+
+
+def conv_transpose(site: NodeFacts, x: Dims, kernel: Dims) -> Dim | None:
+    """Each element of the input goes to the results under its window."""
+    bias = _times(int(site.has(2)), site.out_dims())
+    return _plus(_times(2, x, *kernel[1:]), bias)
 
 
 # ---- contractions
 
 
-def matmul(site: NodeFacts) -> Dim | None:
+def matmul(site: NodeFacts, a: Dims) -> Dim | None:
     """Of MatMul: 2 for each element of the result and the depth."""
-    a = site.dims(0)
-    return None if not a else _times(2, site.out_dims(), a[-1])
+    return _times(2, site.out_dims(), a[-1]) if a else None
 
 
-def gemm(site: NodeFacts) -> Dim | None:
+def gemm(site: NodeFacts, a: Dims) -> Dim | None:
     """Of Gemm: those of the product, of alpha, beta and C."""
-    a, out = site.dims(0), site.out_dims()
-    if a is None:
-        return None
+    out = site.out_dims()
     scale = site.attr("alpha", 1.0) != 1.0
     count = _plus(
         _times(2, out, a[0 if site.attr("transA", 0) else 1]), _times(scale, out)
@@ -224,11 +218,8 @@ def recurrent(gates: int, extra: int) -> Count:
     return count
 
 
-def attention(site: NodeFacts) -> Dim | None:
+def attention(site: NodeFacts, q: Dims, k: Dims, v: Dims) -> Dim | None:
     """Q K^T, a score's scaling and softmax, and the weighted sum of V."""
-    q, k, v = site.dims(0), site.dims(1), site.dims(2)
-    if q is None or k is None or v is None:
-        return None
     kv_heads = int(site.attr("kv_num_heads", 0))
     if len(q) == 3:
         heads: Dim = int(site.attr("q_num_heads", 0))

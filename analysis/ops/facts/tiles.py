@@ -32,17 +32,14 @@ class TileNeeds:
     held: tuple[tuple[int, Dims], ...]
 
 
-def _of_first(
-    tile: Tile, site: NodeFacts, axes: int, times: Dim = 1
-) -> TileNeeds | None:
+def _of_first(tile: Tile, dims: Dims, axes: int, times: Dim = 1) -> TileNeeds | None:
     """So many of the innermost axes of the first input."""
-    dims = site.dims(0)
-    if dims is None or axes > len(dims):
+    if axes > len(dims):
         return None
     return TileNeeds(tile, ((0, (times, *dims[len(dims) - axes :])),))
 
 
-def pool(site: NodeFacts) -> TileNeeds | None:
+def pool(site: NodeFacts, dims: Dims) -> TileNeeds | None:
     """Windows that don't overlap; the rows under one."""
     kernel = list(site.attr("kernel_shape", ()))
     strides = list(site.attr("strides", [1] * len(kernel)))
@@ -50,42 +47,38 @@ def pool(site: NodeFacts) -> TileNeeds | None:
         return None
     if not kernel or any(s < k for s, k in zip(strides, kernel, strict=True)):
         return None
-    return _of_first(Tile.CHANNEL, site, 1, math.prod(kernel[:-1]))
+    return _of_first(Tile.CHANNEL, dims, 1, math.prod(kernel[:-1]))
 
 
-def global_pool(site: NodeFacts) -> TileNeeds | None:
+def global_pool(site: NodeFacts, dims: Dims) -> TileNeeds | None:
     """One whole channel."""
-    return _of_first(Tile.CHANNEL, site, max(len(site.dims(0) or ()) - 2, 0))
+    return _of_first(Tile.CHANNEL, dims, max(len(dims) - 2, 0))
 
 
-def normalise(site: NodeFacts) -> TileNeeds | None:
+def normalise(site: NodeFacts, dims: Dims) -> TileNeeds | None:
     """Over the innermost axis alone."""
-    axis, dims = int(site.attr("axis", -1)), site.dims(0)
-    if dims is None or axis not in (-1, len(dims) - 1):
-        return None
-    return _of_first(Tile.ROW, site, 1)
+    last = int(site.attr("axis", -1)) in (-1, len(dims) - 1)
+    return _of_first(Tile.ROW, dims, 1) if last else None
 
 
-def reduce(site: NodeFacts) -> TileNeeds | None:
+def reduce(site: NodeFacts, dims: Dims) -> TileNeeds | None:
     """Over the innermost axis, or all axes of an image."""
-    dims = site.dims(0)
-    axes = None if dims is None else site.axes(1, len(dims))
-    if dims is None or not axes or not site.attr("keepdims", 1):
+    axes = site.axes(1, len(dims))
+    if not axes or not site.attr("keepdims", 1):
         return None
     if sorted(axes) == [len(dims) - 1]:
-        return _of_first(Tile.ROW, site, 1)
+        return _of_first(Tile.ROW, dims, 1)
     if len(dims) > 3 and sorted(axes) == list(range(2, len(dims))):
-        return _of_first(Tile.CHANNEL, site, len(axes))
+        return _of_first(Tile.CHANNEL, dims, len(axes))
     return None
 
 
-def conv(site: NodeFacts) -> TileNeeds | None:
+def conv(site: NodeFacts, dims: Dims, kernel: Dims) -> TileNeeds | None:
     """1x1: its weights and one row of all channels; depthwise: one whole channel."""
-    dims, kernel = site.dims(0), site.dims(1)
-    if kernel is None or dims is None or len(dims) != len(kernel):
+    if len(dims) != len(kernel):
         return None
     if kernel[1] == 1 and site.attr("group", 1) == dims[1]:
-        return _of_first(Tile.CHANNEL, site, len(dims) - 2)
+        return _of_first(Tile.CHANNEL, dims, len(dims) - 2)
     if any(n != 1 for n in (*kernel[2:], *site.attr("strides", ()))):
         return None
     if any(site.attr("pads", ())):
@@ -93,9 +86,8 @@ def conv(site: NodeFacts) -> TileNeeds | None:
     return TileNeeds(Tile.PIXEL, ((1, kernel), (0, (dims[1], dims[-1]))))
 
 
-def matmul(site: NodeFacts) -> TileNeeds | None:
+def matmul(site: NodeFacts, left: Dims, right: Dims) -> TileNeeds | None:
     """The right operand's matrix and one row of the left one."""
-    left, right = site.dims(0), site.dims(1)
-    if not left or right is None or len(right) < 2 or site.attr("transA", 0):
+    if not left or len(right) < 2 or site.attr("transA", 0):
         return None
     return TileNeeds(Tile.ROW, ((0, left[-1:]), (1, right[-2:])))

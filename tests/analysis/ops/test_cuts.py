@@ -54,7 +54,8 @@ def laws(op: OpDef, index: int, wholes: list[np.ndarray]) -> Iterator[Cut]:
     facts = infer(model)
     (node,) = model.graph
     assert op.cut is not None
-    yield from op.cut(NodeFacts(node, facts), [np.shape(x) for x in wholes])
+    results = [np.shape(x) for x in wholes]
+    yield from NodeFacts(node, facts).ask(op.cut, results) or ()
 
 
 def given_to(

@@ -76,7 +76,11 @@ class Constants:
     def _text(self, cls: ModuleClass, member: Attribute) -> str | None:
         """The expression that is right for every instance of the class."""
         texts = {
-            constant_text(Weight(same.what).array(), TORCH_DTYPES[same.what.dtype])
+            constant_text(
+                Weight(same.what).array(),
+                TORCH_DTYPES[same.what.dtype],
+                self._classes.faithful,
+            )
             for run, kind in self._classes.of.items()
             if kind is cls
             for same in self._classes.members.get(run, ())
@@ -87,10 +91,11 @@ class Constants:
         return texts.pop() if len(texts) == 1 else None
 
 
-def constant_text(array: np.ndarray, dtype: str) -> str | None:
+def constant_text(array: np.ndarray, dtype: str, listed: bool = True) -> str | None:
     """What makes a tensor of PyTorch's `dtype` that is equal to the bit.
 
-    None if there is no short expression for it.
+    None if there is no short expression for it. Floats are `listed` where no other
+    training may change them, and the text with them.
     """
     if not is_number(array.dtype) or array.dtype.name != dtype:
         return None
@@ -103,12 +108,13 @@ def constant_text(array: np.ndarray, dtype: str) -> str | None:
         return _full(first[0], array.shape, dtype)
     formulas = _formulas(array, dtype) if array.dtype.kind != "V" else ()
     found = next((text for text, same in formulas if same), None)
-    if found is None and array.size <= _LISTED:
+    listed = listed or array.dtype.kind not in "fV"
+    if found is None and array.size <= _LISTED and listed:
         default = dtype in ("float32", "int64", "bool")
         options = "" if default else f", dtype=torch.{dtype}"
-        listed = _listed(array)
-        if array.dtype.kind not in "fV" or len(listed) <= _ONE_LINE:
-            return f"torch.tensor({listed}{options})"
+        text = _listed(array)
+        if array.dtype.kind not in "fV" or len(text) <= _ONE_LINE:
+            return f"torch.tensor({text}{options})"
     return found
 
 

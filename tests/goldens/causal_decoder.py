@@ -68,7 +68,7 @@ class CausalDecoder(nn.Module):
         self.h = nn.ModuleList(Block() for _ in range(2))
         self.ln_f = nn.LayerNorm(8)
         self.lm_head = nn.Linear(8, 16, bias=False)
-        self.register_buffer("scalar_0", torch.tensor(-1e9))
+        self.register_buffer("scalar_0", torch.empty(()))
         self.lm_head.weight = self.wte.weight
 
     def forward(self, input_ids: Tensor) -> Tensor:

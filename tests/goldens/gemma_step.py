@@ -64,8 +64,8 @@ def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 class Gemma3RotaryEmbedding(nn.Module):
     def __init__(self):
         super().__init__()
-        self.register_buffer("sliding_attention_inv_freq", torch.tensor([1.0, 0.01]))
-        self.register_buffer("full_attention_inv_freq", torch.tensor([1.0, 0.001]))
+        self.register_buffer("sliding_attention_inv_freq", torch.empty((2,)))
+        self.register_buffer("full_attention_inv_freq", torch.empty((2,)))
 
     def forward(self, positions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         positions = positions[None, :, None].float()

@@ -64,7 +64,7 @@ def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 class LlamaRotaryEmbedding(nn.Module):
     def __init__(self):
         super().__init__()
-        self.register_buffer("inv_freq", torch.tensor([1.0, 0.01]))
+        self.register_buffer("inv_freq", torch.empty((2,)))
 
     def forward(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         angles = positions[None, :, None].to(self.inv_freq.dtype) * self.inv_freq

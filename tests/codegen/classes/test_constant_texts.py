@@ -61,3 +61,12 @@ def test_texts_are_equal_to_the_bit(value: Any, dtype: str, text: str | None) ->
 )
 def test_others_have_none(array: np.ndarray) -> None:
     assert constant_text(array, array.dtype.name) is None
+
+
+def test_floats_that_training_may_change_are_no_text() -> None:
+    assert constant_text(np.float32([1, 2, 4]), "float32", listed=False) is None
+    assert constant_text(np.float32([0.5]), "float32", listed=False) is None
+    zeros = constant_text(np.zeros(3, np.float32), "float32", listed=False)
+    assert zeros == "torch.zeros((3,))"
+    whole = constant_text(np.int64([3, 1, 4]), "int64", listed=False)
+    assert whole == "torch.tensor([3, 1, 4])"

@@ -157,8 +157,8 @@ def _solved_alone(condition: sympy.Basic) -> sympy.Basic:
     real = sympy.Symbol("size", real=True)
     alike = condition.xreplace({symbols[0]: real})
     apart = sympy.expand(alike.lhs - alike.rhs)
-    slope = sympy.diff(apart, real)
-    if not slope.is_number or slope == 0:
+    slope = None if apart.has(*_OTHERS) else sympy.diff(apart, real)
+    if slope is None or not slope.is_number or slope == 0:
         return condition
     zero = -apart.xreplace({real: sympy.S.Zero}) / slope
     is_size = zero.is_Integer and 0 <= zero <= _MOST

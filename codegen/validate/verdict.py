@@ -19,6 +19,9 @@ _COMPARE = "fairhand.codegen.validate.compare:compare"
 _AGREE = "fairhand.codegen.validate.results:agree"
 
 
+_READ = 60  # letters of a condition that a person reads
+
+
 class Validation:
     """Compares a package with its reference, in the process that runs the package; at
     the sizes of the first of what it was fed, too, which the model is known to take.
@@ -132,8 +135,9 @@ def emission_line(found: Mapping[str, Any] | None) -> str:
     sizes = f"all sizes{few.get(found.get('least', 0), '')}"
     if found.get("fails"):
         sizes += f" but {'; '.join(found['fails'])}, where model.py fails"
-    if found.get("takes"):
-        sizes += f" that the network takes ({', '.join(found['takes'])})"
+    if takes := found.get("takes"):
+        short = [each if len(each) <= _READ else "..." for each in takes]
+        sizes += f" that the network takes ({', '.join(dict.fromkeys(short))})"
     if found["sizes"] != "all":
         tries = (", ".join(f"{k}={v}" for k, v in s.items()) for s in found["sizes"])
         sizes = "; ".join(dict.fromkeys(tries))

@@ -34,7 +34,7 @@ from .combine import (
     without,
 )
 from .rotary import Rotations, moves
-from .subscripts import picked_by_mask, spell_picks
+from .subscripts import picked_along, picked_by_column, picked_by_mask, spell_picks
 from .variances import deviated, varied
 
 # More parts than this are a list that somebody picks from, and no tuple.
@@ -60,7 +60,7 @@ def spell_idioms(
             steps = spelled(idiom, steps, shapes, results)
     steps = spelled(_split_singly, _unbound(steps, shapes), shapes, results)
     steps = spelled(partial(_rolled, {}), steps, shapes, results)
-    for idiom in (_picked_by_column, picked_by_mask):
+    for idiom in (picked_by_column, picked_along, picked_by_mask):
         steps = spelled(idiom, steps, shapes, results)
     steps = _single_heads(steps, shapes, results)
     _note_masks(steps, shapes)
@@ -299,28 +299,6 @@ def _rolled(
         shifts[0] if one else shifts, dims=along[0] if one else along
     )
     return gone
-
-
-# ---- table[index]
-
-
-def _picked_by_column(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
-    """Rows by a column of numbers that was a list of them before."""
-    reads = step.reads() if does(step, "GatherND") else []
-    column = flow.only(reads[1], "Unsqueeze") if reads[1:] else None
-    if column is None:
-        return ()
-    (table, places), (numbers,) = reads, column.reads()
-    rank, flat = shapes.rank(numbers), shapes.dims(numbers)
-    axes = [i for i, d in enumerate(shapes.dims(places) or ()) if d == 1]
-    whole = flat is not None and (*flat, 1) == shapes.dims(places)
-    if not rank or axes != [rank] or not whole:
-        return ()
-    assert step.node is not None
-    if step.node.attributes.get_int("batch_dims", 0):
-        return ()
-    step.expr = Ref(table)[Ref(numbers)]
-    return (column,)
 
 
 # ---- q.unflatten(2, (1, 16)).transpose(1, 2)

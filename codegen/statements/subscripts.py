@@ -7,6 +7,7 @@ other exporter joins a table of places. What a mask picks is written as places, 
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 import onnx_ir as ir
 
@@ -19,9 +20,12 @@ from ...analysis.spelling.expr import (
     DeviceOf,
     DimOf,
     Expr,
+    Literal,
     Name,
     Ref,
     Subscript,
+    Tuple,
+    exchange,
     joined,
 )
 from ..ir.assignment import Assignment
@@ -134,6 +138,55 @@ class _Picks:
             if inner is not None and equal((*inner, 1), dims):
                 return Ref(source)
         return Ref(value).squeeze(-1)
+
+
+# ---- table[index]
+
+
+def picked_by_column(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
+    """By numbers that were a column for the operator, as they were before."""
+    gone = []
+    for value in dict.fromkeys(step.reads()):
+        column = flow.maker(value, "Unsqueeze")
+        numbers = [*(column.reads() if column else ()), value][0]
+        inner = shapes.dims(numbers)
+        if column is None or inner is None or (*inner, 1) != shapes.dims(value):
+            continue
+        before = step.reads().count(value)
+        step.expr = exchange(step.expr, partial(_as_it_was, value, numbers))
+        flow.uses[value] += step.reads().count(value) - before
+        gone += [] if flow.uses[value] else [column]
+    return gone
+
+
+def _as_it_was(column: ir.Value, numbers: ir.Value, expr: Expr) -> Expr | None:
+    plain = Ref(numbers)
+    match expr:
+        case Subscript((table, Call((Attribute((Ref() as of,), "unbind"), *_)))):
+            return Subscript(table, plain) if of.value is column else None
+        case Call((Attribute((Ref() as of,), name), Literal(-1))) if of.value is column:
+            return {"squeeze": plain, "unbind": Tuple(plain)}.get(str(name))
+    return None
+
+
+def picked_along(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
+    """x[:, index] of an axis that was brought to the front for the operator."""
+    picked = flow.before(step, "GatherND") if does(step, "Transpose") else None
+    turned = flow.before(picked, "Transpose")
+    if picked is None or turned is None or not isinstance(picked.expr, Subscript):
+        return ()
+    perms = [s.node.attributes.get_ints("perm") for s in (turned, step) if s.node]
+    first, back = (list(perm or ()) for perm in perms)
+    (x,), (_, *index) = turned.reads(), picked.expr.operands
+    places = picked.node.inputs[1] if picked.node else None
+    dims = shapes.dims(places) if places is not None else None
+    if not first or sorted(first[1:]) != first[1:] or len(index) != 1:
+        return ()
+    if not dims or dims[-1] != 1 or back != [first.index(i) for i in range(len(first))]:
+        return ()
+    before = [slice(None)] * first[0]
+    step.expr = Ref(x)[tuple([*before, index[0]])]
+    return picked, turned
 
 
 # ---- x[mask]

@@ -347,6 +347,13 @@ class Recorder(TorchDispatchMode):
         if func in (_AT.var.correction, _AT.std.correction):  # up to its rounding
             with self:
                 return _spread(func is _AT.std.correction, *args, **kwargs)
+        if func is _AT.index.Tensor and args[1][0] is None:
+            *before, index = args[1]
+            if not any(x is not None for x in before) and index.dim() == 1:
+                with self:  # x[:, index] of the axis brought to the front, and back
+                    return (
+                        args[0].movedim(len(before), 0)[index].movedim(0, len(before))
+                    )
         if func is _AT.unbind.int:
             rows: Any = args[0].shape[(*args, 0)[1]]
             rows = (rows.node.hint or 0) if isinstance(rows, torch.SymInt) else rows

@@ -209,6 +209,27 @@ def test_axes_from_the_front_and_the_back_are_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("there", "back", "line"),
+    [
+        ((1, 0, 2), (1, 0, 2), "x[:, index]"),
+        ((2, 0, 1), (1, 2, 0), "x[:, :, index]"),
+        ((2, 1, 0), (2, 1, 0), "[index]"),  # the others change places, too
+        ((2, 0, 1), (2, 1, 0), "[index]"),
+    ],
+)
+def test_places_along_an_axis(
+    there: tuple[int, ...], back: tuple[int, ...], line: str, tmp_path: Path
+) -> None:
+    g = Traced(x=["batch", 5, 4], index=("int64", ["n"]))
+    column = g("Unsqueeze", "index", g.ints(-1))
+    rows = g("GatherND", g("Transpose", "x", perm=there), column)
+    most = g("ReduceMax", column, keepdims=0)  # reads it, too
+    text = text_of(g, tmp_path, y=g("Transpose", rows, perm=back), most=most)
+    assert line in text and ("[:, " in line) == ("[:, " in text)
+    assert read_report(tmp_path / "net")["emission"]["validated"]
+
+
+@pytest.mark.parametrize(
     ("gate", "parts", "line"),
     [
         (1, 2, "F.glu(F.relu(y), dim=1)"),

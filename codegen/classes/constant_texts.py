@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -101,11 +102,15 @@ def constant_text(array: np.ndarray, dtype: str, listed: bool = True) -> str | N
         return None
     if not array.size or (array.nbytes > _CHECKED and any(array.strides)):
         return None
+    shape = array.shape
+    if array.size > 1 and not any(array.strides):  # one element, however many
+        array = array[(slice(0, 1),) * array.ndim]
     if array.dtype.kind in "fV" and np.isnan(array).any():
         return None  # there are many
     first = array.reshape(-1)[:1]
-    if array.size > 1 and np.array_equal(_bits(array), _bits(first, array.shape)):
-        return _full(first[0], array.shape, dtype)
+    many = math.prod(shape) > 1
+    if many and np.array_equal(_bits(array), _bits(first, array.shape)):
+        return _full(first[0], shape, dtype)
     formulas = _formulas(array, dtype) if array.dtype.kind != "V" else ()
     found = next((text for text, same in formulas if same), None)
     listed = listed or array.dtype.kind not in "fV"

@@ -70,3 +70,12 @@ def test_floats_that_training_may_change_are_no_text() -> None:
     assert zeros == "torch.zeros((3,))"
     whole = constant_text(np.int64([3, 1, 4]), "int64", listed=False)
     assert whole == "torch.tensor([3, 1, 4])"
+
+
+def test_one_element_is_not_written_out_to_be_compared() -> None:
+    for number in (0.0, 2.5):
+        vast = np.broadcast_to(np.float32(number), (2**40, 3))
+        assert str(2**40) in (constant_text(vast, "float32") or "")
+    assert (
+        constant_text(np.broadcast_to(np.float32(np.nan), (2**40,)), "float32") is None
+    )

@@ -235,10 +235,6 @@ def test_layers_whose_weights_are_equal_keep_their_own(tmp_path: Path) -> None:
             "model.py:54\n  hint: write it with operators that ONNX has",
         ),
         (
-            "return self.head(F.scaled_dot_product_attention(*[x[None]] * 3)[0])",
-            "model.py:54\n  hint: write it with operators that ONNX has, or in another",
-        ),
-        (
             "return self.head(x.scatter_add(1, x.argmax(1, True), torch.ones(3, 32)))",
             "hint: nothing was written",
         ),

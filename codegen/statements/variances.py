@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from ...analysis.graph.dims import Dim, product
 from ...analysis.graph.shape_facts import ShapeFacts
-from ...analysis.graph.weight_access import glance
 from ...analysis.ops.node_view import NodeView
 from ...analysis.ops.operands import equal
-from ...analysis.spelling.expr import Literal, Ref, callee
+from ...analysis.spelling.expr import Binary, Literal, Ref, callee
 from ..ir.assignment import Assignment
 from .combine import FLOATS, Flow, Gone, does, is_binary, operands
 
@@ -36,7 +35,7 @@ def varied(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
     count = product(dims[axis] for axis in axes)
     if step is whole and alone:
         options["correction"] = Literal(0)
-    elif step is whole or not _is_number(step, 1, count - 1):
+    elif not _divides(step, whole, count - 1):
         return ()
     if shapes.rank(mean) != len(dims) or count == 1 or x.dtype not in FLOATS:
         return ()
@@ -50,11 +49,12 @@ def _is_square(step: Assignment) -> bool:
     return both or callee(step.expr) == ".square"
 
 
-def _is_number(step: Assignment, place: int, number: Dim) -> bool:
-    """Whether an operand of a step is a constant of one element, which is that."""
-    value = step.node.inputs[place] if step.node else None
-    found = None if value is None else value.const_value
-    return found is not None and found.size == 1 and glance(found).item() == number
+def _divides(step: Assignment, whole: Assignment, by: Dim) -> bool:
+    """Whether a step is written as a sum by that number."""
+    match step.expr:
+        case Binary((Ref() as left, Literal(number))):
+            return left.value in whole.outputs and number == by
+    return False
 
 
 def _reduced(step: Assignment, rank: int, shapes: ShapeFacts) -> set[int]:

@@ -177,6 +177,8 @@ def test_a_value_over_its_bounded_norm(
         ({"centred": (1,)}, ""),  # the mean of others
         ({"by": 8.0}, ""),
         ({"by": 6.0}, ""),
+        ({"by": [[[7.0]]], "keepdims": 0}, ""),  # which has more axes than the sum
+        ({"divisor": "norm.count"}, ""),  # a parameter, and may be trained
         ({"mean": "ReduceMax"}, ""),
         ({"summed": "ReduceMax"}, ""),
         ({"summed": "ReduceSumSquare", "by": 7.0}, ""),  # the fourth powers
@@ -193,7 +195,9 @@ def test_a_deviation(
     change = g("Sub", "y", g(options.get("mean", "ReduceMean"), "y", over, keepdims=1))
     square, keep = g("Mul", change, change), options.get("keepdims", 1)
     var = g(options.get("summed", "ReduceSum"), square, g.ints(*axes), keepdims=keep)
-    var = g("Div", var, g.weight("by", value=np.float32(by))) if by else var
+    divisor = np.array(by, np.float32)
+    if by:
+        var = g("Div", var, g.weight(options.get("divisor", "by"), value=divisor))
     var = g("Unsqueeze", var, g.ints(options["again"])) if "again" in options else var
     outputs = {"out": g("Sqrt", var)} | ({"z": change} if "read" in options else {})
     text = text_of(g, tmp_path, level, **outputs)

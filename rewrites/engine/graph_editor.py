@@ -89,7 +89,7 @@ class GraphEditor:
     def _operands(self, node: ir.Node) -> list[Hashable]:
         """What tells operands apart: who they are, or of small constants, what."""
         inputs = [None if x is None else self._token(x) for x in node.inputs]
-        if node.op_type.startswith("Reduce") and inputs[1:]:
+        if not node.domain and node.op_type.startswith("Reduce") and inputs[1:]:
             inputs[1] = self._axes(node) or inputs[1]
         return _in_order(node.domain, node.op_type, inputs)
 

@@ -207,3 +207,26 @@ def test_files_of_operators_that_fail(
     printed, error = capfd.readouterr()
     assert error.startswith(f"error: {tmp_path / 'ops.py'} {message}") and not printed
     assert "hint: --ops takes a Python file that calls fairhand.register(" in error
+
+
+def test_operands_of_an_own_operator_are_no_axes(tmp_path: Path) -> None:
+    """Whatever it is called: 5 is no other writing of 1 to it, as it is of an axis."""
+    own = OpDef(
+        "ReduceBy", 1, fairhand.OPAQUE, lambda t, n, x, k: x * k, domain="my.ops"
+    )
+    fairhand.register(own)
+    made = model(
+        node("ReduceBy", "x five", "a"),
+        node("ReduceBy", "x one", "b"),
+        node("ReduceBy", "a b", "y"),
+        inputs=(floats("x", 2, 4),),
+        weights={"five": np.array([5]), "one": np.array([1])},
+    )
+    for each in made.graph.node:
+        each.domain = "my.ops"
+    made.opset_import.add(domain="my.ops", version=1)
+    made.graph.output[0].CopyFrom(floats("y", 2, 4))
+    fairhand.compile(made, tmp_path / "net", verify=False)
+    x = np.ones((2, 4), np.float32)
+    (y,) = imported(tmp_path / "net").Session().run(None, {"x": x})
+    assert (y == 5).all()

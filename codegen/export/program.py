@@ -159,10 +159,10 @@ def _attended(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
-    """By its definition, of other axes than the four that the exporter wants, and where
-    a row may be left without a place: PyTorch gives 0 of it."""
+    """By its definition, of other axes than the exporter's four, by a scale that has no
+    root, and where a row may be left without a place: PyTorch gives 0 of it."""
     rank, empty = len(q.shape), mask is not None and _may_hide_all(mask)
-    if rank == 4 and not empty:
+    if rank == 4 and not empty and (scale is None or scale >= 0):
         given = mask, dropout, causal, scale, enable_gqa
         return nn.aten_scaled_dot_product_attention(q, k, v, *given)
     if enable_gqa:

@@ -115,3 +115,17 @@ def test_a_query_that_sees_nothing_gets_zeros(
     np.testing.assert_allclose(found, Net()(q, given).numpy(), atol=1e-6)
     operators = {node.op_type for node in onnx.load(made.path).graph.node}
     assert ("IsNaN" in operators) == (kind != "finite")
+
+
+@pytest.mark.parametrize("scale", [-0.5, 0.0])
+def test_attention_by_a_scale_that_has_no_root(scale: float, tmp_path: Path) -> None:
+    """PyTorch's exporter gives the root of it to queries and keys."""
+
+    class Net(nn.Module):
+        def forward(self, q: Tensor) -> Tensor:
+            return nn.functional.scaled_dot_product_attention(q, q, q, scale=scale)
+
+    q = torch.randn(1, 2, 3, 5)
+    made = fairhand.export(Net(), (q,), tmp_path / "new.onnx")
+    (found,) = on_onnxruntime(made.path, q)
+    np.testing.assert_allclose(found, Net()(q).numpy(), atol=1e-6)

@@ -200,18 +200,18 @@ def picked_by_mask(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
     found = flow.before(rows, "NonZero")
     if rows is None or rows.node is None or found is None:
         return ()
-    (mask,) = found.reads()
+    (mask,), turned = found.reads(), found.expr
     stays = rows.node.attributes.get_ints("perm") == [0, 1]
-    if mask.dtype != ir.DataType.BOOL or stays:
+    if stays or not isinstance(turned, Attribute) or turned.label != "T":
         return ()
     if rows is step:
-        step.expr = Ref(mask).nonzero()
+        (step.expr,) = turned.operands
         return (found,)
     x, assumed = step.reads()[0], shapes.dims(mask)
     assert step.node is not None
-    if assumed is None or (shapes.dims(x) or ())[: len(assumed)] != assumed:
+    if not assumed or (shapes.dims(x) or ())[: len(assumed)] != assumed:
         return ()
-    if step.node.attributes.get_int("batch_dims", 0):
+    if mask.dtype != ir.DataType.BOOL or step.node.attributes.get_int("batch_dims", 0):
         return ()
     step.expr = Ref(x)[Ref(mask)]
     return (rows,)

@@ -485,3 +485,11 @@ def test_what_a_mask_picks(rows: bool, tmp_path: Path) -> None:
     else:
         text = text_of(g, tmp_path, z=g("GatherND", "x", places))
         assert "return x[y > 0.0]" in text
+
+
+@pytest.mark.parametrize("kind", ["bool", "int64"])
+def test_places_of_a_number(kind: str, tmp_path: Path) -> None:
+    """Which ONNX counts as one of a vector, and PyTorch as having no axis."""
+    g = Traced(y=(kind, []))
+    text = text_of(g, tmp_path, out=g("Transpose", g("NonZero", "y"), perm=[1, 0]))
+    assert "return y.unsqueeze(0).nonzero()\n" in text

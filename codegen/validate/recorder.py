@@ -204,7 +204,7 @@ def _spread(
     keepdim: bool = False,
 ) -> torch.Tensor:
     """The variance as exporters write it, or its root."""
-    dims = range(x.dim()) if dim is None else [dim] if isinstance(dim, int) else dim
+    dims = [dim] if isinstance(dim, int) else dim or range(x.dim())
     change = x - x.mean(dim, keepdim=True)
     if correction == 0:
         found = change.square().mean(dim, keepdim=keepdim)

@@ -211,7 +211,8 @@ def picked_by_mask(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
     assert step.node is not None
     if not assumed or (shapes.dims(x) or ())[: len(assumed)] != assumed:
         return ()
-    if mask.dtype != ir.DataType.BOOL or step.node.attributes.get_int("batch_dims", 0):
+    batches = step.node.attributes.get_int("batch_dims", 0)
+    if mask.dtype != ir.DataType.BOOL or batches:
         return ()
     step.expr = Ref(x)[Ref(mask)]
     return (rows,)

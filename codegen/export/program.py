@@ -469,12 +469,15 @@ def _name_sizes(graph: ir.Graph, module: torch.nn.Module, known: Interface) -> N
                 continue
             # Of a size that it fixed the exporter makes a symbol that is called "3".
             if isinstance(traced_dim, int) or str(traced_dim.value).isdigit():
+                few = str(traced_dim) in ("0", "1")  # which PyTorch never leaves open
+                more = "give an example of two or more, or "
                 raise FairhandError(
-                    f"size {dim} of input {value.name} is fixed to {traced_dim} by what"
-                    " the network does",
+                    f"size {dim} of input {value.name} is fixed to {traced_dim} by "
+                    f"{'its example, or by ' * few}what the network does",
                     _where_fixed(module, known, dim),
-                    f"write {traced_dim} in its place, or read the size off the input,"
-                    " as in x.shape[0]: PyTorch takes len(x) for a fixed number",
+                    f"{more * few}write {traced_dim} in its place, or read the size off"
+                    " the input, as in x.shape[0]: PyTorch takes len(x) for a fixed"
+                    " number",
                 )
             names.setdefault(str(traced_dim.value), "" if dim in none else dim)
     for value in [*graph.outputs, *_values(graph)]:

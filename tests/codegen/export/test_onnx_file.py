@@ -149,6 +149,9 @@ def test_a_module_of_no_package(tmp_path: Path) -> None:
     graph = onnx.load(made.path).graph
     assert [value.name for value in graph.input] == ["x", "scale"]
     assert graph.input[0].type.tensor_type.shape.dim[0].dim_param == "rows"
+    one = torch.ones(1, 3), torch.tensor(2.0)
+    with pytest.raises(fairhand.FairhandError, match=r"1 by its example.*\n.*of two"):
+        fairhand.export(Scaled(), one, tmp_path / "y.onnx", shapes=shapes)
     with pytest.raises(fairhand.FairhandError, match="input scale is missing"):
         fairhand.export(Scaled(), {"x": torch.ones(2, 3)}, tmp_path / "y.onnx")
     with pytest.raises(fairhand.FairhandError, match="stands in no package"):

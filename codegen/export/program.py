@@ -165,9 +165,15 @@ def _attended(
     if rank == 4 and not empty and (scale is None or scale >= 0):
         given = mask, dropout, causal, scale, enable_gqa
         return nn.aten_scaled_dot_product_attention(q, k, v, *given)
-    if enable_gqa:
-        k, v = nn._attention_repeat_kv_for_group_query(q, k, v)
     op: Any = onnxscript.opset18
+    if enable_gqa and (times := q.shape[-3] // k.shape[-3]) > 1:
+        wide, heads = [1] * (rank - 2) + [times, 1, 1], op.Shape(q, start=-3, end=-2)
+        each = (op.Expand(op.Unsqueeze(x, [rank - 2]), wide) for x in (k, v))
+        ends = ((op.Shape(x, end=-3), op.Shape(x, start=-2)) for x in (k, v))
+        k, v = (
+            op.Reshape(x, op.Concat(lead, heads, last, axis=0))
+            for x, (lead, last) in zip(each, ends, strict=True)
+        )
     least = op.CastLike(-math.inf, q)
     scale = op.CastLike(q.shape[-1] ** -0.5 if scale is None else scale, q)
     turned = op.Transpose(k, perm=[*range(rank - 2), rank - 1, rank - 2])

@@ -184,6 +184,25 @@ def test_attention_of_other_axes(tmp_path: Path, between: tuple[int, ...]) -> No
     assert "unsqueeze(0)" not in model and package
 
 
+class Grouped(nn.Module):
+    def forward(self, q: Tensor, k: Tensor, seen: Tensor) -> Tensor:
+        attend = nn.functional.scaled_dot_product_attention
+        return attend(q, k, k, attn_mask=seen, enable_gqa=True)
+
+
+@pytest.mark.parametrize("lead", [(), (2,), (2, 3)])
+def test_grouped_heads_of_any_axes(tmp_path: Path, lead: tuple[int, ...]) -> None:
+    q, k = torch.randn(*lead, 6, 5, 8), torch.randn(*lead, 2, 7, 8)
+    sizes = {n: ("b", *x.shape[1:]) for n, x in (("q", q), ("k", k))} if lead else {}
+    shapes: Mapping[str, Any] = sizes
+    given = q, k, torch.randn(5, 7) > 0.3
+    made = fairhand.export(Grouped(), given, tmp_path / "x.onnx", shapes=shapes)
+    assert made.worst < 1e-5
+    fairhand.compile(made.path, tmp_path / "net")
+    text = (tmp_path / "net" / "model.py").read_text()
+    assert ("enable_gqa=True" in text) == (len(lead) == 1)
+
+
 def test_a_module_in_training_mode_is_exported_as_it_evaluates(tmp_path: Path) -> None:
     """And that it was in training mode is said, of a part of it too."""
     module = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)).eval()

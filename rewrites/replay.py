@@ -21,6 +21,7 @@ from ..analysis.graph.dims import text as size_text
 from ..analysis.graph.shape_facts import ShapeFacts
 from ..analysis.graph.traversal import all_nodes
 from ..analysis.shapes.infer import infer
+from ..analysis.shapes.requirements import name_equal_sizes
 from .adapters.cleanup import give_texts
 from .certificate.graph_hash import digest
 from .certificate.proof_store import kernel_hash, unproved, verdict_of
@@ -95,6 +96,8 @@ def replay(
     _check_proofs(steps, rules)
     prepare(model, level=level)
     done = Rewriting(infer(model), level=level, own=own)
+    if name_equal_sizes(model, done.shapes):
+        done.shapes = infer(model)
     take_truths(model, done.shapes)
     done.before = graph_cost(model, done.shapes)
     classes = usable(certificate["exactness"], own)

@@ -17,7 +17,11 @@ from ..analysis.graph.dims import Dim, Dims
 from ..analysis.graph.shape_facts import Content, ShapeFacts
 from ..analysis.graph.traversal import all_nodes
 from ..analysis.shapes.infer import infer
-from ..analysis.shapes.requirements import Requirements, requirements
+from ..analysis.shapes.requirements import (
+    Requirements,
+    name_equal_sizes,
+    requirements,
+)
 from .adapters.cleanup import give_texts
 from .certificate.proof_store import proven
 from .certificate.rule_file import RuleFile
@@ -115,6 +119,8 @@ def _simplified(
     done.folded, done.merged = folded, _ = prepare(model, stage, level)
     done.shapes = infer(model)
     done.required = requirements(model, done.shapes)
+    if name_equal_sizes(model, done.shapes):
+        done.shapes = infer(model)
     take_truths(model, done.shapes)
     done.before = graph_cost(model, done.shapes)
     known: Known | None = None

@@ -7,8 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import onnx_ir as ir
+import sympy
 
-from ..graph.dims import Dims, plain
+from ..graph.dims import Dim, Dims, plain, simplify, text
 from ..graph.shape_facts import NodeFacts, ShapeFacts
 from ..graph.traversal import bodies
 from ..ops import lookup
@@ -32,7 +33,11 @@ def requirements(model: ir.Model, shapes: ShapeFacts) -> Requirements:
 def required(graph: ir.Graph, shapes: ShapeFacts) -> Iterator[Fit]:
     """Which sizes have to fit each other, as far as they are known."""
     for node in graph:
-        yield from _required_by(node, shapes)
+        for fit in _required_by(node, shapes):
+            fit = Fit(fit.relation, plain(fit.a), plain(fit.b))
+            free = fit.relation is Relation.BROADCAST and 1 in (fit.a, fit.b)
+            if fit.a != fit.b and not free:
+                yield fit
         inside = [list(required(body, shapes)) for body in bodies(node)]
         if node.op_type == "If" and inside:  # one of the two runs
             inside = [[fit for fit in inside[0] if fit in inside[-1]]]
@@ -42,11 +47,40 @@ def required(graph: ir.Graph, shapes: ShapeFacts) -> Iterator[Fit]:
 
 def _required_by(node: ir.Node, shapes: ShapeFacts) -> Iterator[Fit]:
     op = lookup(node)
-    if op is None or op.fits is None:
-        return
-    with suppress(ValueError, TypeError, IndexError, AssertionError):
-        for fit in NodeFacts(node, shapes).ask(op.fits) or ():
-            fit = Fit(fit.relation, plain(fit.a), plain(fit.b))
-            free = fit.relation is Relation.BROADCAST and 1 in (fit.a, fit.b)
-            if fit.a != fit.b and not free:
-                yield fit
+    if op is not None and op.fits is not None:
+        with suppress(ValueError, TypeError, IndexError, AssertionError):
+            yield from NodeFacts(node, shapes).ask(op.fits) or ()
+
+
+def name_equal_sizes(model: ir.Model, shapes: ShapeFacts) -> bool:
+    """Give inputs' sizes that have to be equal the name of the first, or the number
+    that they have to be; return whether there are such, and `shapes` is out of date.
+
+    An exporter that is told nothing names each axis: "s15" places in a cache of keys,
+    "s90" in one of values. Not asked are nodes in bodies, which may not run, and those
+    of other domains than ONNX's, whose kernels take more than is written of them.
+    """
+    inputs = {v: shapes.dims(v) or () for v in model.graph.inputs}
+    sizes = [d for dims in inputs.values() for d in dims if isinstance(d, sympy.Symbol)]
+    found: dict[sympy.Symbol, Dim] = {}
+
+    def put(size: Dim) -> Dim:
+        return size if isinstance(size, int) else simplify(size.subs(found))
+
+    for node in model.graph:
+        for relation, a, b in () if node.domain else _required_by(node, shapes):
+            if relation is not Relation.EQUAL or plain(a) != a or plain(b) != b:
+                continue
+            rest = sympy.sympify(put(simplify(sympy.sympify(a) - b)))
+            free = sorted(rest.free_symbols & {*sizes}, key=sizes.index)
+            if not free:
+                continue
+            last, known = free[-1], free[:-1]
+            other = simplify(last - rest.coeff(last) * rest)
+            if other in known or (isinstance(other, int) and other > 0):
+                found[last] = other
+                found = {size: put(to) for size, to in found.items()}
+    for value, dims in inputs.items():
+        if found and (told := [*map(put, dims)]) != [*dims]:
+            value.shape = ir.Shape(d if isinstance(d, int) else text(d) for d in told)
+    return bool(found)

@@ -24,6 +24,7 @@ from .facts import (
     fitting_sizes,
     flop_counts,
     index_functions,
+    index_maps,
     sizes_elementwise,
     sizes_movement,
     sizes_windows,
@@ -31,6 +32,7 @@ from .facts import (
     tiles,
 )
 from .facts.fitting_sizes import Fits
+from .facts.index_maps import IndexMap
 from .facts.requirements import Requirement
 from .facts.tiles import TileNeeds
 from .module_form import ModuleForm
@@ -95,6 +97,8 @@ class OpDef:
 
     - `shape(node, *dims)`: sizes of the outputs; None leaves them to onnx, whose own
       inference `onnx_errs` in some cases.
+    - `index_map(node, i, *dims)`: of what result i is put together, where elements are
+      only moved; `values`, `by_index`, `cut` and others are derived from it.
     - `values(node, *elements)`: elements of small integer tensors;
       `by_index(node)`: of any, as functions of their place.
     - `flops`: arithmetic operations, for each element of the result, or
@@ -127,6 +131,7 @@ class OpDef:
     results: tuple[str, ...] = ()  # and of several those behind the first
     shape: Callable[..., DimsResult] | None = None
     onnx_errs: bool = False
+    index_map: IndexMap | None = None
     values: Callable[..., ContentResult] | None = None
     by_index: index_functions.Rule | None = None
     flops: int | flop_counts.Count | None = None
@@ -167,6 +172,7 @@ class OpDef:
 # Where the facts of each kind stand.
 _FACTS: Mapping[str, tuple[ModuleType, ...]] = {
     "shape": (sizes_elementwise, sizes_movement, sizes_windows),
+    "index_map": (index_maps,),
     "values": (small_values,),
     "by_index": (index_functions,),
     "flops": (flop_counts,),
@@ -193,7 +199,7 @@ def _defaults(op: OpDef) -> Mapping[str, Any]:
     together = sizes_elementwise.broadcast_together
     shape = together if op.mapping is ONE_TO_ONE else None
     broadcasts = shape is not None and (op.shape or named["shape"]) in (None, shape)
-    implied = {
+    implied: dict[str, Any] = {
         "shape": shape,
         "fits": fitting_sizes.together if broadcasts else None,
         "flops": 1 if op.mapping is ONE_TO_ONE else 0 if moves else None,
@@ -202,6 +208,16 @@ def _defaults(op: OpDef) -> Mapping[str, Any]:
         "carries": (0,) if moves else (),
         "cut": cuts.elementwise if broadcasts else None,
     }
+    index_map = op.index_map or named["index_map"]
+    if index_map is not None:
+        implied |= {
+            "values": small_values.followed(index_map),
+            "by_index": index_functions.followed(index_map),
+            "cut": cuts.followed(index_map),
+            "flops": 0,
+            "carries": (0,),
+            "pattern": Pattern.INJECTIVE if op.mapping is ONE_TO_ONE else None,
+        }
     return implied | {kind: fact for kind, fact in named.items() if fact is not None}
 
 
@@ -210,7 +226,7 @@ registered: dict[tuple[str, str], OpDef] = {}  # by users
 
 # What is true of an operator however it is spelled.
 _OF_THE_OPERATOR = (
-    "shape onnx_errs values by_index flops tile cut pattern carries requires"
+    "shape onnx_errs index_map values by_index flops tile cut pattern carries requires"
     " coarse runs_until"
 ).split()
 

@@ -18,6 +18,8 @@ import sympy
 
 from ...graph.dims import Dim, Dims, product
 from ...graph.shape_facts import NodeFacts
+from . import index_maps
+from .index_maps import IndexMap, Piece, Place, axes_of
 
 Pieces = int | tuple[int, ...]
 Results = Sequence[Dims | None]  # sizes, None where unknown
@@ -53,6 +55,7 @@ class Cut:
 
 
 ALL = -1  # every component
+MIXED = -1  # no axis alone
 
 
 Rule = Callable[..., list[Cut]]  # of a node, and of sizes: of results, of inputs
@@ -85,6 +88,38 @@ def elementwise(site: NodeFacts, results: Results) -> list[Cut]:
         )
         for axis, size in enumerate(made)
     ]
+
+
+def followed(index_map: IndexMap) -> Rule:
+    """Along every axis that operands are read along likewise, or not at all."""
+
+    def rule(site: NodeFacts, results: Results) -> list[Cut]:
+        every = [site.ask(index_map, i) or [] for i in range(len(results))]
+        count, found = len(site.node.inputs), []
+        for axis, size in enumerate(results[0] or ()):
+            read = {
+                (piece.operand, _read(piece, axis, site.dims(piece.operand), made))
+                for pieces, made in zip(every, results, strict=True)
+                for piece in pieces
+            }
+            own = dict(read)
+            if all(every) and len(read) == len(own) and MIXED not in own.values():
+                axes = tuple(own.get(i) for i in range(count))
+                found.append(Cut(axes, (axis,) * len(results), size))
+        return found
+
+    return rule
+
+
+def _read(piece: Piece, axis: int, dims: Dims | None, made: Dims | None) -> int | None:
+    """Which axis of an operand is read along one of the result, as it is."""
+    along = [k for k, place in enumerate(piece.places) if axis in axes_of(place)]
+    if dims is None or made is None or any(axis == bound[0] for bound in piece.bounds):
+        return MIXED
+    if not along:
+        return None
+    plain = piece.places[along[0]] == Place(axis) and dims[along[0]] == made[axis]
+    return along[0] if plain and len(along) == 1 else MIXED
 
 
 def along(*kept: int) -> Rule:
@@ -166,12 +201,6 @@ def adds(site: NodeFacts, results: Results, dims: Dims) -> list[Cut]:
     ]
 
 
-def transpose(site: NodeFacts, results: Results, dims: Dims) -> list[Cut]:
-    """Along every axis, wherever it goes."""
-    perm = site.attr("perm") or range(len(dims))[::-1]
-    return [Cut((old,), (new,), dims[old]) for new, old in enumerate(perm)]
-
-
 def _common(a: Dim, b: Dim) -> Dim:
     """What both are a multiple of; 1 where that isn't known."""
     if isinstance(a, int) and isinstance(b, int):
@@ -205,6 +234,9 @@ def reshape(site: NodeFacts, results: Results, before: Dims) -> list[Cut]:
     return found
 
 
+flatten = unsqueeze = reshape
+
+
 def _beginning(dims: Dims, ahead: Dim) -> tuple[int, int, Dim] | None:
     """The axis in which there are so many pieces, with those of the axes before; how
     many are in the axis itself, as a Cut says it, and of what size."""
@@ -227,19 +259,6 @@ def squeeze(site: NodeFacts, results: Results, dims: Dims) -> list[Cut]:
     return reshape(site, results, dims) if named and site.numbers(1) else []
 
 
-def expand(site: NodeFacts, results: Results, dims: Dims) -> list[Cut]:
-    """Along every axis: what is spread along one is whole for each part."""
-    made = results[0] or ()
-    ahead = len(made) - len(dims)
-    found = []
-    for axis, size in enumerate(made):
-        own = axis - ahead
-        spread = own < 0 or dims[own] == 1
-        if spread or dims[own] == size:
-            found.append(Cut((None if spread else own, None), (axis,), size))
-    return found
-
-
 def constant_of_shape(site: NodeFacts, results: Results) -> list[Cut]:
     """Along every axis: all elements are the same."""
     return [Cut((None,), (axis,), size) for axis, size in enumerate(results[0] or ())]
@@ -247,12 +266,11 @@ def constant_of_shape(site: NodeFacts, results: Results) -> list[Cut]:
 
 def concat(site: NodeFacts, results: Results) -> list[Cut]:
     """Along every axis but the one that they are joined along."""
-    made = results[0]
+    made, found = results[0], followed(index_maps.concat)(site, results)
     if made is None:
         return []
     joined, count = site.axis(len(made)), len(site.node.inputs)
     axes = [(axis, size) for axis, size in enumerate(made) if axis != joined]
-    found = [Cut((axis,) * count, (axis,), size) for axis, size in axes]
     ends = accumulate((site.dims(i) or (0,) * len(made))[joined] for i in range(count))
     for place, end in enumerate(ends if joined == len(made) - 1 else ()):
         if (site.dims(place) or ())[joined:] == (1,) and isinstance(end, int):
@@ -268,9 +286,7 @@ def split(site: NodeFacts, results: Results, dims: Dims) -> list[Cut]:
     """Along the other axes, and within pieces."""
     axis, count = site.axis(len(dims)), len(results)
     whole = (None,) * (len(site.node.inputs) - 1)
-    found = [
-        Cut((a, *whole), (a,) * count, size) for a, size in enumerate(dims) if a != axis
-    ]
+    found = followed(index_maps.split)(site, results)
     sizes = [made[axis] for made in results if made is not None]
     known = [n for n in sizes if isinstance(n, int) and n > 0]
     cut: Callable[..., Cut] = partial(Cut, (axis, *whole), (axis,) * count)
@@ -280,26 +296,6 @@ def split(site: NodeFacts, results: Results, dims: Dims) -> list[Cut]:
         least = math.gcd(*known)
         found.append(cut(least, tuple(n // least for n in known)))
     return found
-
-
-def slice_(site: NodeFacts, results: Results, dims: Dims) -> list[Cut]:
-    """Along every axis of which nothing is left out."""
-    made, steps = results[0], site.numbers(4) if site.has(4) else [1]
-    if made is None or steps is None:
-        return []
-    if any(not isinstance(step, int) or step < 1 for step in steps):
-        return []
-    named = site.axes(3, len(dims)) if site.has(3) else list(range(len(dims)))
-    starts = site.numbers(1)
-    if named is None or starts is None:
-        return []
-    zero = dict(zip(named, starts, strict=False))
-    count = len(site.node.inputs)
-    return [
-        Cut((axis, *[None] * (count - 1)), (axis,), size)
-        for axis, size in enumerate(dims)
-        if made[axis] == size and zero.get(axis, 0) == 0
-    ]
 
 
 def gather(site: NodeFacts, results: Results, table: Dims, places: Dims) -> list[Cut]:
@@ -372,31 +368,10 @@ def together(default: int = 0) -> Rule:
 
 def tile(site: NodeFacts, results: Results, dims: Dims) -> list[Cut]:
     """Along axes that are not repeated, and fewer times along those that are."""
-    times = site.numbers(1)
-    if times is None:
-        return []
-    found = [
-        Cut((a, None), (a,), size)
-        for a, (size, count) in enumerate(zip(dims, times, strict=True))
-        if count == 1
-    ]
-    found += [
+    return followed(index_maps.tile)(site, results) + [
         Cut((None, None), (a,), count)
-        for a, count in enumerate(times)
+        for a, count in enumerate(site.numbers(1) or ())
         if count is not None and not isinstance(count, int)
-    ]
-    return found
-
-
-def pad(site: NodeFacts, results: Results, dims: Dims) -> list[Cut]:
-    """Along every axis to which nothing is added."""
-    if results[0] is None or site.has(3):
-        return []
-    added = site.numbers(1) or []
-    return [
-        _same(site, results, a)
-        for a in range(len(dims))
-        if len(added) == 2 * len(dims) and added[a] == added[a + len(dims)] == 0
     ]
 
 

@@ -18,6 +18,7 @@ import sympy
 
 from ...graph.dims import Dim, Dims, at_least, same, simplify
 from ...graph.shape_facts import NodeFacts, ShapeFacts
+from .index_maps import IndexMap, Piece, Place
 
 
 @dataclass(frozen=True)
@@ -180,71 +181,27 @@ def trilu(site: IndexFacts) -> Found:
 # ---- the same elements in other places
 
 
-def identity(site: IndexFacts) -> Found:
-    """What the first input is."""
-    return site.of(0)
+def followed(index_map: IndexMap) -> Rule:
+    """What the only operand is at the place that is read."""
 
-
-def expand(site: IndexFacts) -> Found:
-    """Expand: no step along the axes that are new or of one element."""
-    dims, out, sizes = site.dims(0), site.out_dims(), site.content(1)
-    if dims is None or out is None or sizes is None:
-        return None
-    return aligned(site.of(0), dims, out, [tuple(sizes.flat)])
-
-
-def reshape(site: IndexFacts) -> Found:
-    """Axes of size 1 come or go; the others stay in order."""
-    dims, out = site.dims(0) or (), site.out_dims() or ()
-    before = [k for k, n in enumerate(dims) if n != 1]
-    after = [k for k, n in enumerate(out) if n != 1]
-
-    def move(count: Count) -> Count | None:
-        pairs = list(zip(before, after, strict=False))
-        if len(before) != len(after) or len(count.steps) != len(dims):
+    def function(site: IndexFacts) -> Found:
+        pieces, made = site.ask(index_map, 0) or [], site.out_dims()
+        if len(pieces) != 1 or pieces[0].bounds or made is None:
             return None
-        if any(same(dims[a], out[b]) is not True for a, b in pairs):
+        (piece,), rank = pieces, len(made)
+        return moved(site.of(piece.operand), lambda count: _read(count, piece, rank))
+
+    return function
+
+
+def _read(count: Count, piece: Piece, rank: int) -> Count | None:
+    first, steps = count.first, list[Dim]([0] * rank)
+    for step, place in zip(count.steps, piece.places, strict=True):
+        if step and not isinstance(place, Place):
             return None
-        steps = {b: count.steps[a] for a, b in pairs}
-        return Count(count.first, tuple(steps.get(k, 0) for k in range(len(out))))
-
-    return moved(site.of(0), move)
-
-
-def transpose(site: IndexFacts) -> Found:
-    """Transpose: the steps in the new order."""
-
-    def move(count: Count) -> Count:
-        perm = site.attr("perm") or range(len(count.steps))[::-1]
-        return Count(count.first, tuple(count.steps[k] for k in perm))
-
-    return moved(site.of(0), move)
-
-
-def slice_(site: IndexFacts) -> Found:
-    """Slice by known starts and steps."""
-    return moved(site.of(0), lambda count: _slice(count, site))
-
-
-def _slice(count: Count, site: NodeFacts) -> Count | None:
-    rank, starts = len(count.steps), site.numbers(1)
-    if starts is None:
-        return None
-    axes = site.axes(3, rank) if site.has(3) else list(range(len(starts)))
-    strides = site.numbers(4) if site.has(4) else [1] * len(starts)
-    if axes is None or strides is None:
-        return None
-    first, steps = count.first, list(count.steps)
-    for axis, start, stride in zip(axes, starts, strides, strict=True):
-        if steps[axis] == 0:
-            continue  # the same all along the axis
-        if start is None or at_least(start, 0) is not True:
-            return None
-        if not isinstance(stride, int) or stride < 1:
-            return None
-        # A start behind the end leaves no place to speak of.
-        first = simplify(first + steps[axis] * start)
-        steps[axis] *= stride
+        if step and isinstance(place, Place):
+            first = simplify(first + step * place.shift)
+            steps[place.axis] += step * place.step
     return Count(first, tuple(steps))
 
 

@@ -28,6 +28,7 @@ from ...graph.dims import (
     slice_range,
 )
 from ...graph.shape_facts import DimsResult, NodeFacts
+from .index_maps import slice_bounds
 from .small_values import as_rational
 
 
@@ -131,14 +132,10 @@ WITHIN = "within"
 
 def slice_(site: NodeFacts, x: Dims) -> DimsResult:
     """Bounds count from the end if negative, and are clamped to the axis."""
-    starts, ends = site.numbers(1), site.numbers(2)
-    count = len(starts or ends or ())
-    axes = site.axes(3, len(x)) if site.has(3) else list(range(count))
-    steps = site.numbers(4) if site.has(4) else [1] * count
-    if axes is None:
+    bounds = slice_bounds(site, x)
+    if bounds is None:
         return [[None] * len(x)]
     out: list[Dim | None] = list(x)
-    bounds = zip_longest(axes, starts or (), ends or (), steps or ())
     for axis, start, end, step in bounds:
         if start is None or end is None or not isinstance(step, int):
             out[axis] = None

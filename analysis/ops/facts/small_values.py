@@ -33,7 +33,6 @@ from ...graph.dims import (
     product,
     same,
     simplify,
-    slice_range,
 )
 from ...graph.shape_facts import (
     FLOATS,
@@ -43,6 +42,7 @@ from ...graph.shape_facts import (
     NodeFacts,
     elements_of,
 )
+from .index_maps import IndexMap
 
 ValueRule = Callable[..., ContentResult]
 
@@ -93,27 +93,20 @@ def size(site: NodeFacts) -> ContentResult:
     return _pack([product(dims)], ())
 
 
-def same_elements(site: NodeFacts, x: Content) -> ContentResult:
-    """The same elements in a new shape."""
-    out = _output_shape(site)
-    return None if out is None else x.reshape(out)
+def followed(index_map: IndexMap) -> ValueRule:
+    """The elements of the first operand at the places that are read."""
 
+    def values(site: NodeFacts, x: Content) -> ContentResult:
+        found = []
+        for i, result in enumerate(site.node.outputs):
+            shape, pieces = site.shapes.small(result), site.ask(index_map, i) or []
+            told = len(pieces) == 1 and pieces[0].is_told and not pieces[0].bounds
+            if shape is None or not told:
+                return None
+            found.append(_pack((x[pieces[0].at(k)] for k in np.ndindex(shape)), shape))
+        return found
 
-def transpose(site: NodeFacts, x: Content) -> ContentResult:
-    """Axes in the order of `perm`."""
-    turned: Content = x.transpose(site.attr("perm"))
-    return turned
-
-
-def expand(site: NodeFacts, x: Content) -> ContentResult:
-    """Repeated along the axes of size 1."""
-    out = _output_shape(site)
-    return None if out is None else np.broadcast_to(x, out)
-
-
-def tile(site: NodeFacts, x: Content, repeats: Content) -> ContentResult:
-    """Repeated as often as given."""
-    return np.tile(x, [int(r) for r in repeats]) if _all_ints(repeats) else None
+    return values
 
 
 def constant_of_shape(site: NodeFacts) -> ContentResult:
@@ -145,33 +138,6 @@ def concat(site: NodeFacts) -> ContentResult:
     parts = _contents(site)
     axis = int(site.attr("axis", 0))
     return None if parts is None else np.concatenate(parts, axis=axis)
-
-
-def split(site: NodeFacts, x: Content) -> ContentResult:
-    """The parts, whose sizes are known by now."""
-    axis, parts, start = site.axis(x.ndim), [], 0
-    for output in site.node.outputs:
-        dims = site.shapes.dims(output)
-        if dims is None or not isinstance(dims[axis], int):
-            return None
-        parts.append(np.take(x, range(start, start + dims[axis]), axis))
-        start += dims[axis]
-    return parts
-
-
-def slice_(
-    site: NodeFacts, x: Content, starts: Content, ends: Content
-) -> ContentResult:
-    """The elements between known bounds."""
-    axes = site.axes(3, x.ndim) if site.has(3) else list(range(starts.size))
-    steps = site.content(4) if site.has(4) else _pack([1] * starts.size, starts.shape)
-    if axes is None or steps is None:
-        return None
-    for axis, *bounds in zip(axes, starts, ends, steps, strict=True):
-        if not all(isinstance(bound, int) for bound in bounds):
-            return None
-        x = np.take(x, slice_range(x.shape[axis], *bounds), axis)
-    return x
 
 
 def gather(site: NodeFacts, x: Content, indices: Content) -> ContentResult:

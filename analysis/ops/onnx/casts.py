@@ -6,11 +6,11 @@ from typing import Any
 
 import onnx_ir as ir
 
-from ..facts import sizes_elementwise, small_values
+from ..facts import sizes_elementwise
 from ..helpers import casts as helpers
 from ..node_view import NodeView
 from ..operands import BITS, FLOAT8_MAX, SMALL_FLOATS, converted, signed
-from ..registry import ONE_TO_ONE, operator
+from ..registry import ONE_TO_ONE, Pattern, operator
 
 
 def cast(t: Any, n: NodeView, x: Any, source: ir.DataType) -> Any:
@@ -81,12 +81,6 @@ def _bit_cast(t: Any, n: NodeView, x: Any) -> Any:
 # ---- nothing at all
 
 
-operator(
-    "Identity",
-    since=1,
-    mapping=ONE_TO_ONE,
-    values=small_values.same_elements,
-    flops=0,
-    views=True,
-    carries=(0,),
-)(lambda t, n, x: x)
+operator("Identity", since=1, mapping=ONE_TO_ONE, pattern=Pattern.ELEMWISE, views=True)(
+    lambda t, n, x: x
+)

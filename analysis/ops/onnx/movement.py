@@ -62,9 +62,7 @@ def _transpose(t: Any, n: NodeView, x: Any) -> Any:
     "Expand",
     since=13,
     mapping=ONE_TO_MANY,
-    flops=0,
     views=True,
-    carries=(0,),
     requires={1: Between(1, 2)},
 )
 def _expand(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
@@ -99,8 +97,6 @@ def _expand(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
     "Tile",
     since=13,
     mapping=ONE_TO_MANY,
-    flops=0,
-    carries=(0,),
     requires={1: Between(1, 4)},
 )
 def _tile(t: Any, n: NodeView, x: Any, repeats: Any) -> Any:
@@ -131,8 +127,6 @@ def _even_pieces(n: NodeView, whole: Dim) -> list[int | Expr] | None:
     "Concat",
     since=13,
     mapping=ONE_TO_ONE,
-    flops=0,
-    pattern=Pattern.INJECTIVE,
     fresh=True,
     carries=EVERY,
 )
@@ -147,10 +141,7 @@ def _concat(t: Any, n: NodeView, *parts: Any) -> Any:
     since=18,
     mapping=ONE_TO_ONE,
     requires={1: Parts(0, "axis")},
-    flops=0,
-    pattern=Pattern.INJECTIVE,
     views=True,
-    carries=(0,),
 )
 def _split(t: Any, n: NodeView, x: Any, sizes: Any = None) -> Any:
     count = n.outputs
@@ -192,7 +183,6 @@ def _block(n: NodeView, *parts: tuple[int, int]) -> int:
 @operator(
     "DepthToSpace",
     since=13,
-    cut=cuts.along(0),
     fits=fitting_sizes.blocks((1, 2)),
     mapping=SHUFFLE,
 )
@@ -210,7 +200,6 @@ def _depth_to_space(t: Any, n: NodeView, x: Any) -> Any:
 @operator(
     "SpaceToDepth",
     since=13,
-    cut=cuts.along(0),
     fits=fitting_sizes.blocks((2, 1), (3, 1)),
     mapping=SHUFFLE,
 )

@@ -12,7 +12,6 @@ from typing import Any
 
 from ...graph.dims import Dim, Dims, same
 from ...spelling.expr import Expr
-from ..facts import cuts, index_functions, small_values
 from ..facts.requirements import Axes, Between
 from ..helpers import movement as helpers
 from ..node_view import NodeView
@@ -120,12 +119,7 @@ def _spelled(dims: Dims, asked: Sizes | None) -> list[int | Expr]:
 # ---- Reshape
 
 
-_SAME_ORDER: dict[str, Any] = dict(
-    since=25,
-    mapping=REORGANIZE,
-    values=small_values.same_elements,
-    by_index=index_functions.reshape,
-)
+_SAME_ORDER: dict[str, Any] = dict(since=25, mapping=REORGANIZE)
 
 
 @operator("Reshape", requires={1: Between(0, 1)}, **_SAME_ORDER)
@@ -143,7 +137,7 @@ def _reshape(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
 # ---- Flatten
 
 
-@operator("Flatten", cut=cuts.reshape, **_SAME_ORDER)
+@operator("Flatten", **_SAME_ORDER)
 def _flatten(t: Any, n: NodeView, x: Any) -> Any:
     rank = n.rank(0)
     axis = front(int(n.attr("axis", 1)), rank)
@@ -175,7 +169,7 @@ def _squeeze(t: Any, n: NodeView, x: Any, axes: Any = None) -> Any:
     return squeezed(x, gone, rank) if gone else x
 
 
-@operator("Unsqueeze", cut=cuts.reshape, requires={1: Axes()}, **_SAME_ORDER)
+@operator("Unsqueeze", requires={1: Axes()}, **_SAME_ORDER)
 def _unsqueeze(t: Any, n: NodeView, x: Any, axes: Any) -> Any:
     listed = flat_ints(n.ints(1))
     if listed is None:

@@ -23,7 +23,7 @@ from ..operands import (
     kernel_view,
     subscript,
 )
-from ..registry import ONE_TO_ONE, Pattern, operator
+from ..registry import ONE_TO_ONE, operator
 
 Bound: TypeAlias = int | Expr
 Amounts: TypeAlias = Sequence[tuple[int, int]]
@@ -108,10 +108,7 @@ def listed(n: NodeView, i: int, operand: Any) -> Any:
     since=13,
     mapping=ONE_TO_ONE,
     onnx_errs=True,
-    flops=0,
-    pattern=Pattern.INJECTIVE,
     views=True,
-    carries=(0,),
     requires={1: Between(0, 1), 2: Between(1, 4), 3: Axes(), 4: Between(1, 2)},
 )
 def _slice_(
@@ -214,8 +211,6 @@ def _pad_at_run_time(
     "Pad",
     since=25,
     mapping=ONE_TO_ONE,
-    flops=0,
-    pattern=Pattern.INJECTIVE,
     requires={1: Between(0, 2)},
     result="padded",
 )

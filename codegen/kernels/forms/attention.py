@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from ....analysis.ops.triton.index_maps import Place
+from ....analysis.ops.facts.index_maps import Place
 from ....analysis.spelling.expr import Expr
 from ..launch.launcher import Launcher, Parameter
 from ..layout.layout import Axis, Layout, spelled

@@ -13,7 +13,7 @@ from math import prod
 import onnx_ir as ir
 
 from ....analysis.graph.dims import Dim, same
-from ....analysis.ops.triton.index_maps import Place, Where
+from ....analysis.ops.facts.index_maps import Place, Where
 from ..program.program import Argument, KernelProgram, NoKernel, is_row_number
 
 LETTERS = "ijkpq"  # `l` reads like a number

@@ -15,8 +15,9 @@ import onnx_ir as ir
 
 from ....analysis.graph.dims import Dims, same
 from ....analysis.graph.shape_facts import ShapeFacts
+from ....analysis.ops.facts.index_maps import Piece
 from ....analysis.ops.node_view import NodeView
-from ....analysis.ops.triton.index_maps import RESHAPES, Piece
+from ....analysis.ops.triton.index_maps import RESHAPES
 from ....analysis.ops.triton.rows import RowSpelling
 from ....analysis.spelling.expr import Expr
 from .attention_form import Attention

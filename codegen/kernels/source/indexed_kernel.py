@@ -13,15 +13,8 @@ import onnx_ir as ir
 
 from ....analysis.graph.dims import Dim, same
 from ....analysis.graph.traversal import trimmed
+from ....analysis.ops.facts.index_maps import Formula, Piece, Place, Size, Where, is_one
 from ....analysis.ops.triton.elementwise import FLOATS, Language, number, pointwise
-from ....analysis.ops.triton.index_maps import (
-    Formula,
-    Piece,
-    Place,
-    Size,
-    Where,
-    is_one,
-)
 from ....analysis.spelling.expr import ATOM, Expr, Name
 from ..layout.reshaped import ReshapedLayout
 from ..program.depthwise import Taps

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
+from functools import cache
 from inspect import signature
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
@@ -97,8 +98,8 @@ class OpDef:
 
     - `shape(node, *dims)`: sizes of the outputs; None leaves them to onnx, whose own
       inference `onnx_errs` in some cases.
-    - `index_map(node, i, *dims)`: of what result i is put together, where elements are
-      only moved; `values`, `by_index`, `cut` and others are derived from it.
+    - `index_map(node, *dims)`: of what the results are put together, where elements are
+      only moved; `shape`, `values`, `by_index`, `cut` and others are derived from it.
     - `values(node, *elements)`: elements of small integer tensors;
       `by_index(node)`: of any, as functions of their place.
     - `flops`: arithmetic operations, for each element of the result, or
@@ -196,8 +197,9 @@ def _defaults(op: OpDef) -> Mapping[str, Any]:
         return {"views": False, "traceable": False, "carries": ()}
     moves = op.mapping in (REORGANIZE, SHUFFLE)
     named = {kind: _of_its_name(op.name, modules) for kind, modules in _FACTS.items()}
+    index_map = op.index_map or named["index_map"]
     together = sizes_elementwise.broadcast_together
-    shape = together if op.mapping is ONE_TO_ONE else None
+    shape = together if op.mapping is ONE_TO_ONE and index_map is None else None
     broadcasts = shape is not None and (op.shape or named["shape"]) in (None, shape)
     implied: dict[str, Any] = {
         "shape": shape,
@@ -208,17 +210,23 @@ def _defaults(op: OpDef) -> Mapping[str, Any]:
         "carries": (0,) if moves else (),
         "cut": cuts.elementwise if broadcasts else None,
     }
-    index_map = op.index_map or named["index_map"]
     if index_map is not None:
-        implied |= {
-            "values": small_values.followed(index_map),
-            "by_index": index_functions.followed(index_map),
-            "cut": cuts.followed(index_map),
-            "flops": 0,
-            "carries": (0,),
-            "pattern": Pattern.INJECTIVE if op.mapping is ONE_TO_ONE else None,
-        }
+        implied |= _derived(index_map)
+        implied["pattern"] = Pattern.INJECTIVE if op.mapping is ONE_TO_ONE else None
     return implied | {kind: fact for kind, fact in named.items() if fact is not None}
+
+
+@cache
+def _derived(index_map: IndexMap) -> Mapping[str, Any]:
+    """What is true of an operator that only moves elements, where it reads them so."""
+    return {
+        "shape": index_maps.sizes(index_map),
+        "values": small_values.followed(index_map),
+        "by_index": index_functions.followed(index_map),
+        "cut": cuts.followed(index_map),
+        "flops": 0,
+        "carries": (0,),
+    }
 
 
 OPS: dict[tuple[str, str], OpDef] = {}

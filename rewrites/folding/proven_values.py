@@ -15,7 +15,7 @@ from ...analysis.graph.shape_facts import NodeFacts, ShapeFacts
 from ...analysis.graph.traversal import all_nodes
 from ...analysis.ops.facts.fitting_sizes import together
 from ...analysis.ops.facts.index_functions import Count, Rows
-from ...analysis.ops.facts.sizes_movement import WITHIN
+from ...analysis.ops.facts.index_maps import WITHIN
 from ...analysis.ops.node_view import constant
 from ...analysis.ops.registry import lookup
 from ...analysis.shapes.index_functions import Places

@@ -94,16 +94,21 @@ def followed(index_map: IndexMap) -> Rule:
     """Along every axis that operands are read along likewise, or not at all."""
 
     def rule(site: NodeFacts, results: Results) -> list[Cut]:
-        every = [site.ask(index_map, i) or [] for i in range(len(results))]
+        every = [moved.pieces for moved in site.ask(index_map) or ()]
         count, found = len(site.node.inputs), []
         for axis, size in enumerate(results[0] or ()):
             read = {
                 (piece.operand, _read(piece, axis, site.dims(piece.operand), made))
-                for pieces, made in zip(every, results, strict=True)
+                for pieces, made in zip(every, results, strict=False)
                 for piece in pieces
             }
             own = dict(read)
-            if all(every) and len(read) == len(own) and MIXED not in own.values():
+            if (
+                own
+                and all(every)
+                and len(read) == len(own)
+                and MIXED not in own.values()
+            ):
                 axes = tuple(own.get(i) for i in range(count))
                 found.append(Cut(axes, (axis,) * len(results), size))
         return found

@@ -185,7 +185,8 @@ def followed(index_map: IndexMap) -> Rule:
     """What the only operand is at the place that is read."""
 
     def function(site: IndexFacts) -> Found:
-        pieces, made = site.ask(index_map, 0) or [], site.out_dims()
+        results, made = site.ask(index_map) or [], site.out_dims()
+        pieces = results[0].pieces if results else ()
         if len(pieces) != 1 or pieces[0].bounds or made is None:
             return None
         (piece,), rank = pieces, len(made)

@@ -3,20 +3,35 @@
 An element of the result is one of an operand's: where, follows from its own indices.
 Polyhedral compilers call that an access function, TVM an IndexMap. It is all there is
 to such an operator, so that elements, functions of a place, cuts and kernels are
-derived from it. A function here gives what result `output` is put together from.
+derived from it. A function here gives what the results are put together from, and of
+what sizes: the domain, where that doesn't follow otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from math import prod
 from types import SimpleNamespace
 from typing import Any, TypeAlias, TypeGuard
 
-from ...graph.dims import Dim, Dims, at_least, same, simplify, slice_range
-from ...graph.shape_facts import NodeFacts
+import sympy
+
+from ...graph.dims import (
+    Dim,
+    Dims,
+    agree,
+    at_least,
+    broadcast,
+    ceildiv,
+    maximum,
+    minimum,
+    same,
+    simplify,
+    slice_range,
+)
+from ...graph.shape_facts import DimsResult, NodeFacts, PartialDims
 
 
 @dataclass(frozen=True)
@@ -79,7 +94,6 @@ class Size:
 
 Where: TypeAlias = Place | Formula | Size
 Bound: TypeAlias = tuple[int, Dim | None, Dim | None]
-Sliced: TypeAlias = tuple[int, Dim | None, Dim | None, Dim | None]
 
 
 def is_one(place: Where) -> TypeGuard[Place]:
@@ -125,7 +139,23 @@ class Piece:
         )
 
 
-IndexMap: TypeAlias = Callable[..., list[Piece]]  # (site, output, *dims)
+@dataclass(frozen=True)
+class Moved:
+    """A result: its sizes, None where one isn't told, and what it is put together from.
+
+    Without any sizes they follow otherwise; without any pieces nothing is told of them.
+    """
+
+    dims: PartialDims | None
+    pieces: Sequence[Piece]
+
+
+IndexMap: TypeAlias = Callable[..., "list[Moved] | None"]  # (site, *dims)
+
+
+def sizes(index_map: IndexMap) -> Callable[[NodeFacts], DimsResult]:
+    """Those of the results, as the index map has them."""
+    return lambda site: [result.dims for result in site.ask(index_map) or ()]
 
 
 def axes_of(place: Where) -> set[int]:
@@ -146,117 +176,202 @@ def unmoved(rank: int) -> list[Where]:
     return [Place(axis) for axis in range(rank)]
 
 
-def _anywhere(site: NodeFacts, x: Dims) -> list[Piece]:
+def _moved(dims: PartialDims | None, places: Iterable[Where], *bounds: Bound) -> Moved:
+    return Moved(dims, [Piece(0, tuple(places), bounds)])
+
+
+def _anywhere(site: NodeFacts, x: Dims) -> Moved:
     """Each element is one of the operand's."""
-    rank = len(site.out_dims() or ())
-    return [Piece(0, (_untold(*range(rank)),) * len(x))]
+    return _moved(None, [_untold(*range(len(site.out_dims() or ())))] * len(x))
 
 
-def identity(site: NodeFacts, output: int, x: Dims) -> list[Piece]:
+def identity(site: NodeFacts, x: Dims) -> list[Moved]:
     """Each element, where it is."""
-    return [Piece(0, tuple(unmoved(len(x))))]
+    return [_moved(x, unmoved(len(x)))]
 
 
-def transpose(site: NodeFacts, output: int, x: Dims) -> list[Piece]:
+def transpose(site: NodeFacts, x: Dims) -> list[Moved]:
     """Axes in the order of `perm`."""
     perm = list(site.attr("perm") or range(len(x))[::-1])
-    return [Piece(0, tuple(Place(perm.index(axis)) for axis in range(len(x))))]
+    if sorted(perm) != list(range(len(x))):
+        raise ValueError(f"perm {perm} is no order of {len(x)} axes")
+    places = (Place(perm.index(axis)) for axis in range(len(x)))
+    return [_moved([x[axis] for axis in perm], places)]
 
 
-def expand(site: NodeFacts, output: int, x: Dims) -> list[Piece]:
-    """The first element of axes of size 1, all along them."""
-    made, places = site.out_dims() or x, list[Where]()
-    asked = site.numbers(1) or [None] * len(made)
-    asked = [1] * (len(made) - len(asked)) + asked
-    for axis, size in enumerate(x, len(made) - len(x)):
+def expand(site: NodeFacts, x: Dims) -> list[Moved] | None:
+    """Broadcast with the shape given, in both directions."""
+    asked, length = site.numbers(1), (site.dims(1) or (None,))[0]
+    if asked is None:
+        if not isinstance(length, int) or length < len(x):
+            return None
+        asked = [None] * length
+    made, places = list[Dim | None](), list[Where]()
+    rank = max(len(x), len(asked))
+    pairs = zip_longest(reversed(x), reversed(asked), fillvalue=1)
+    for axis, (size, wanted) in zip(range(rank)[::-1], pairs, strict=True):
+        if wanted is None:
+            # Against an unknown size, only a number other than 1 is certain.
+            made.append(size if isinstance(size, int) and size != 1 else None)
+        else:
+            made += broadcast((size,), (wanted,))
         # One that is merely taken for the size asked for may be 1.
-        sure = isinstance(size, int) or asked[axis] in (1, size)
-        own = Place(axis) if sure and size == made[axis] else _untold(axis)
+        sure = isinstance(size, int) or wanted in (1, size)
+        own = Place(axis) if sure and size == made[-1] else _untold(axis)
         places.append(Place(0, 0) if size == 1 else own)
-    return [Piece(0, tuple(places))]
+    return [_moved(made[::-1], places[: len(x)][::-1])]
 
 
-def tile(site: NodeFacts, output: int, x: Dims) -> list[Piece]:
+def tile(site: NodeFacts, x: Dims) -> list[Moved]:
     """Again from the start behind the end."""
-    places = unmoved(len(x))
-    for axis, count in enumerate(site.numbers(1) or [None] * len(x)):
+    repeats = site.numbers(1) or [None] * len(x)
+    if len(repeats) != len(x):
+        raise ValueError("repeats and axes differ in number")
+    made, places = list[Dim | None](), unmoved(len(x))
+    for axis, (size, count) in enumerate(zip(x, repeats, strict=True)):
+        made.append(None if count is None else simplify(size * count))
         if count != 1:
-            known = isinstance(x[axis], int) and isinstance(count, int)
-            again = Formula(f"{{}} % {x[axis]}", Place(axis))
+            known = isinstance(size, int) and isinstance(count, int)
+            again = Formula(f"{{}} % {size}", Place(axis))
             places[axis] = again if known else _untold(axis)
-    return [Piece(0, tuple(places))]
+    return [_moved(made, places)]
 
 
-def split(site: NodeFacts, output: int, x: Dims) -> list[Piece]:
-    """What stands behind the parts before."""
-    axis, places = site.axis(len(x)), unmoved(len(x))
-    before = [site.shapes.dims(value) for value in site.node.outputs[:output]]
-    shift = simplify(sum((dims[axis] for dims in before if dims is not None), 0))
-    places[axis] = _untold(axis) if None in before else Place(axis, 1, shift)
-    return [Piece(0, tuple(places))]
+def split(site: NodeFacts, x: Dims) -> list[Moved]:
+    """Parts as listed, or as even as can be with the last one shorter."""
+    axis, parts = site.axis(len(x)), len(site.node.outputs)
+    sizes: list[Dim | None]
+    listed = site.attr("split")
+    if site.has(1) or listed:
+        sizes = list(listed) if listed else site.numbers(1) or [None] * parts
+    else:
+        chunk = ceildiv(x[axis], int(site.attr("num_outputs", parts)))
+        sizes = [chunk] * (parts - 1)
+        sizes.append(simplify(x[axis] - chunk * (parts - 1)))
+    found, places = list[Moved](), unmoved(len(x))
+    shift: Dim | None = 0
+    for size in sizes:
+        places[axis] = _untold(axis) if shift is None else Place(axis, 1, shift)
+        found.append(_moved([*x[:axis], size, *x[axis + 1 :]], places))
+        shift = None if shift is None or size is None else simplify(shift + size)
+    return found
 
 
-def concat(site: NodeFacts, output: int, x: Dims) -> list[Piece]:
-    """One operand behind the other."""
-    axis, pieces, low = site.axis(len(x)), list[Piece](), 0
-    for i in range(len(site.node.inputs)):
-        places, dims = unmoved(len(x)), site.dims(i)
+def concat(site: NodeFacts, x: Dims) -> list[Moved]:
+    """Sizes add up along the axis and agree elsewhere."""
+    axis, every = site.axis(len(x)), range(len(site.node.inputs))
+    made, pieces = [*x[:axis], 0, *x[axis + 1 :]], list[Piece]()
+    for i in every:
+        dims, low, places = site.dims(i), made[axis], unmoved(len(x))
         if dims is None:
-            return []
-        high = simplify(low + dims[axis])
+            return [Moved([None if j == axis else d for j, d in enumerate(x)], ())]
+        if len(dims) != len(x):
+            raise ValueError("inputs differ in rank")
+        for j, size in enumerate(dims):
+            made[j] = simplify(low + size) if j == axis else agree(made[j], size)
         places[axis] = Place(axis, 1, simplify(-low))
-        bounds = ((axis, low, high),) if len(site.node.inputs) > 1 else ()
+        bounds = ((axis, low, made[axis]),) if len(every) > 1 else ()
         pieces.append(Piece(i, tuple(places), bounds))
-        low = high
-    return pieces
+    return [Moved(made, pieces)]
 
 
-def slice_bounds(site: NodeFacts, x: Dims) -> list[Sliced] | None:
-    """Axis, start, end and step, as far as they are known; None if axes aren't."""
+def slice_(site: NodeFacts, x: Dims) -> list[Moved]:
+    """Bounds count from the end if negative, and are clamped to the axis."""
     starts, ends = site.numbers(1), site.numbers(2)
     count = len(starts or ends or ())
     axes = site.axes(3, len(x)) if site.has(3) else list(range(count))
     steps = site.numbers(4) if site.has(4) else [1] * count
     if axes is None:
-        return None
-    return list(zip_longest(axes, starts or (), ends or (), steps or ()))
-
-
-def slice_(site: NodeFacts, output: int, x: Dims) -> list[Piece]:
-    """From the start on, by the step."""
-    bounds, places = slice_bounds(site, x), unmoved(len(x))
-    if bounds is None:
-        return _anywhere(site, x)
+        return [Moved([None] * len(x), _anywhere(site, x).pieces)]
+    made, places = list[Dim | None](x), unmoved(len(x))
+    bounds = zip_longest(axes, starts or (), ends or (), steps or ())
     for axis, start, end, step in bounds:
-        known = [n for n in (x[axis], start, end) if isinstance(n, int)]
-        places[axis] = _untold(axis)
-        if not isinstance(step, int) or start is None:
+        size, made[axis], places[axis] = x[axis], None, _untold(axis)
+        if start is None or not isinstance(step, int):
             continue
+        if end is not None:
+            within = end if site.node.meta.get(WITHIN) else None
+            made[axis] = within or _slice_length(size, start, end, step)
         if step > 0 and at_least(start, 0):  # one behind the end leaves no place
             places[axis] = Place(axis, step, start)
-        elif len(known) == 3:
-            size, first, last = known
-            places[axis] = Place(axis, step, slice_range(size, first, last, step).start)
-    return [Piece(0, tuple(places))]
+        elif isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
+            places[axis] = Place(axis, step, slice_range(size, start, end, step).start)
+    return [_moved(made, places)]
 
 
-def pad(site: NodeFacts, output: int, x: Dims) -> list[Piece]:
-    """What isn't inside is of another operand, or of its edge, or mirrored."""
+# In a Slice's `meta`: it takes as many from 0 on as its end says, which are all there.
+WITHIN = "within"
+
+
+def _slice_length(size: Dim, start: Dim, end: Dim, step: int) -> Dim | None:
+    if step == 0:
+        raise ValueError("a slice has step 0")
+    if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
+        return len(slice_range(size, start, end, step))
+    if step < 0:
+        last = isinstance(start, int) and (start == -1 or start >= 2**31 - 1)
+        whole = last and isinstance(end, int) and end < -(2**31) + 1
+        return ceildiv(size, -step) if whole else None
+    first, stop = _clamped(size, start), _clamped(size, end)
+    if stop is None:
+        return None
+    if stop == size and size == simplify(-start):
+        length = size  # of an axis without elements, too
+    elif stop == size and at_least(-1, start):
+        length = minimum(simplify(-start), size)
+    elif stop == size and at_least(start, 0):
+        length = maximum(simplify(size - start), 0)
+    elif first is not None:
+        length = maximum(simplify(stop - first), 0)
+    else:
+        return None
+    return _if_plain(ceildiv(length, step))
+
+
+def _clamped(size: Dim, bound: Dim) -> Dim | None:
+    if bound == size:
+        return size
+    if at_least(bound, 0):
+        return _if_plain(minimum(size, bound))
+    if at_least(-1, bound):
+        return _if_plain(maximum(simplify(size + bound), 0))
+    return None
+
+
+def _if_plain(size: Dim) -> Dim | None:
+    """Not a nest of Min and Max: a symbol of its own reads better."""
+    if isinstance(size, int):
+        return size
+    choices = [e for e in sympy.preorder_traversal(size) if isinstance(e, _CHOICES)]
+    return size if len(choices) <= 1 else None
+
+
+_CHOICES = (sympy.Min, sympy.Max)
+
+
+def pad(site: NodeFacts, x: Dims) -> list[Moved]:
+    """Begin and end added to each axis given: of another operand, or mirrored."""
     rank, mode = len(x), site.attr("mode", "constant")
     axes = site.axes(3, rank) if site.has(3) else list(range(rank))
     pads, places, bounds = site.numbers(1), unmoved(rank), list[Bound]()
     if axes is None or pads is None:
-        return []
-    for axis, *around in zip(axes, pads, pads[len(axes) :], strict=False):
-        known = [n for n in (x[axis], *around) if isinstance(n, int)]
-        if around == [0, 0]:
+        return [Moved([None] * rank, ())]
+    made, ends = list[Dim | None](x), pads[len(axes) :]
+    for axis, before, after in zip(axes, pads[: len(axes)], ends, strict=True):
+        size, last = x[axis], simplify(x[axis] - 1)
+        if before == after == 0:
             continue
-        places[axis] = _untold(axis)
-        if len(known) < 3:
+        made[axis], places[axis] = None, _untold(axis)
+        if before is not None and after is not None:
+            made[axis] = simplify(size + before + after)
+        if (
+            not isinstance(before, int)
+            or not isinstance(after, int)
+            or not isinstance(size, int)
+        ):
             bounds.append((axis, None, None))
             continue
-        size, before, after = known
-        inner, last = Place(axis, 1, -before), size - 1
+        inner = Place(axis, 1, -before)
         if mode == "constant":
             low = before if before > 0 else None
             high = before + size if after > 0 else None
@@ -266,29 +381,29 @@ def pad(site: NodeFacts, output: int, x: Dims) -> list[Piece]:
             places[axis] = Formula(f"tl.minimum(tl.maximum({{}}, 0), {last})", inner)
         elif mode == "reflect" and max(before, after) < size:
             places[axis] = Formula(f"{last} - tl.abs({last} - tl.abs({{}}))", inner)
-    return [Piece(0, tuple(places), tuple(bounds))]
+    return [_moved(made, places, *bounds)]
 
 
-def depth_to_space(site: NodeFacts, output: int, x: Dims) -> list[Piece]:
+def depth_to_space(site: NodeFacts, x: Dims) -> list[Moved]:
     """The place in its block, and the channel, say which channel a pixel is of."""
     block = int(site.attr("blocksize"))
     if not all(isinstance(size, int) for size in x[1:]):
-        return [Piece(0, (Place(0), *[_untold(1, 2, 3)] * 3))]
+        return [_moved(None, [Place(0), *[_untold(1, 2, 3)] * 3])]
     text = f"{{}} % {block} * {block} + {{}} % {block}"
     channel = f"({text}) * {x[1] // block**2} + {{}}"
     parts = (Place(2), Place(3), Place(1))
     if site.attr("mode", "DCR") != "DCR":
         channel, parts = f"{{}} * {block**2} + {text}", (Place(1), Place(2), Place(3))
     pixel = [Formula(f"{{}} // {block}", Place(axis)) for axis in (2, 3)]
-    return [Piece(0, (Place(0), Formula(channel, *parts), *pixel))]
+    return [_moved(None, [Place(0), Formula(channel, *parts), *pixel])]
 
 
-def space_to_depth(site: NodeFacts, output: int, x: Dims) -> list[Piece]:
+def space_to_depth(site: NodeFacts, x: Dims) -> list[Moved]:
     """The channel says which pixel of a block, and of which channel."""
     block, channels = int(site.attr("blocksize")), x[1]
     known = all(isinstance(size, int) for size in x[1:])
     if not known or site.attr("mode", "DCR") != "DCR":
-        return [Piece(0, (Place(0), *[_untold(1, 2, 3)] * 3))]
+        return [_moved(None, [Place(0), *[_untold(1, 2, 3)] * 3])]
     row = f"{{}} * {block} + {{}} // {channels * block}"
     column = f"{{}} * {block} + {{}} // {channels} % {block}"
     places = (
@@ -296,10 +411,10 @@ def space_to_depth(site: NodeFacts, output: int, x: Dims) -> list[Piece]:
         Formula(row, Place(2), Place(1)),
         Formula(column, Place(3), Place(1)),
     )
-    return [Piece(0, (Place(0), *places))]
+    return [_moved(None, [Place(0), *places])]
 
 
-def reshape(site: NodeFacts, output: int, x: Dims) -> list[Piece]:
+def reshape(site: NodeFacts, x: Dims) -> list[Moved]:
     """Axes of both shapes go together in runs of equal products, from the last on.
 
     Those of one element go with none.
@@ -314,16 +429,16 @@ def reshape(site: NodeFacts, output: int, x: Dims) -> list[Piece]:
             if all(isinstance(d, int) for d in (*run, *(d for _, d in made))):
                 fewer = prod(run) < prod(d for _, d in made)
             if not (old if fewer else new):
-                return _anywhere(site, x)
+                return [_anywhere(site, x)]
             if fewer:
                 run.insert(0, old.pop())
             else:
                 made.insert(0, new.pop())
         places = [*_reshaped(run, made), *places]
     if old or new:
-        return _anywhere(site, x)
+        return [_anywhere(site, x)]
     found = iter(places)
-    return [Piece(0, tuple(Place(0, 0) if d == 1 else next(found) for d in x))]
+    return [_moved(None, (Place(0, 0) if d == 1 else next(found) for d in x))]
 
 
 flatten = squeeze = unsqueeze = reshape

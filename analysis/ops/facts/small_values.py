@@ -98,8 +98,10 @@ def followed(index_map: IndexMap) -> ValueRule:
 
     def values(site: NodeFacts, x: Content) -> ContentResult:
         found = []
-        for i, result in enumerate(site.node.outputs):
-            shape, pieces = site.shapes.small(result), site.ask(index_map, i) or []
+        for value, moved in zip(
+            site.node.outputs, site.ask(index_map) or (), strict=False
+        ):
+            shape, pieces = site.shapes.small(value), moved.pieces
             told = len(pieces) == 1 and pieces[0].is_told and not pieces[0].bounds
             if shape is None or not told:
                 return None

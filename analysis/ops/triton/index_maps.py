@@ -21,8 +21,9 @@ def _pieces(n: NodeView, output: int) -> list[Piece]:
     """As the OpDef has them, where all is known that a kernel has to be told."""
     op, made = lookup(n.node), n.shapes.dims(n.node.outputs[output])
     rule = None if op is None else op.index_map
-    found = NodeFacts(n.node, n.shapes).ask(rule, output) if rule and made else None
-    for piece in found or ():
+    results = NodeFacts(n.node, n.shapes).ask(rule) if rule and made else None
+    found = list(results[output].pieces) if results else []
+    for piece in found:
         places = zip(n.dims(piece.operand), piece.places, strict=True)
         known = (_is_known(at, size, made or (), piece) for size, at in places)
         if not piece.is_told or not all(known):

@@ -23,7 +23,8 @@ MOST = 1000  # elements of a result that are looked at
 def pieces_of(op: OpDef, model: ir.Model, output: int) -> list[Piece]:
     (node,) = model.graph
     assert op.index_map is not None
-    return NodeFacts(node, infer(model)).ask(op.index_map, output) or []
+    results = NodeFacts(node, infer(model)).ask(op.index_map)
+    return list(results[output].pieces) if results else []
 
 
 @pytest.mark.parametrize("op", MOVES, ids=lambda op: op.name)

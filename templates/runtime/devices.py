@@ -194,9 +194,11 @@ class OwnParts(TorchFunctionMode):
         return made
 
     def _made(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        first = args[0] if args else None
+        attends = func is F.scaled_dot_product_attention
+        # Values may be cut alone: queries and keys of a norm over all heads aren't.
+        first = next(filter(_cut, args), None) if attends else [*args, None][0]
         if isinstance(first, DTensor) and first.placements[0].is_shard():
-            if func is F.scaled_dot_product_attention:
+            if attends:
                 own = partial(_own_heads, first)
                 given = {name: own(value) for name, value in kwargs.items()}
                 return like(first, func(*map(own, args), **given))
@@ -259,15 +261,15 @@ def like(other: DTensor, own: Tensor) -> DTensor:
     return DTensor.from_local(own, mesh, placed, run_check=False)
 
 
-def _own_heads(query: DTensor, value: Any) -> Any:
+def _own_heads(other: DTensor, value: Any) -> Any:
     """A device's part of what attention takes; a mask for all heads is whole."""
     if not isinstance(value, Tensor):
         return value
-    mesh, (placed,) = query.device_mesh, query.placements
+    mesh, (placed,) = other.device_mesh, other.placements
     if not isinstance(value, DTensor):
         value = DTensor.from_local(value, mesh, [Replicate()], run_check=False)
     assert isinstance(placed, Shard)
-    axis = placed.dim + value.ndim - query.ndim
+    axis = placed.dim + value.ndim - other.ndim
     own = Shard(axis) if axis >= 0 and value.shape[axis] > 1 else Replicate()
     return value.redistribute(placements=[own]).to_local()
 

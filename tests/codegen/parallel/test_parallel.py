@@ -238,6 +238,26 @@ assert devices.held_bytes(network) == parallel.HELD[0]
 """
 
 
+def test_values_are_cut_alone_where_a_norm_is_over_all_heads(tmp_path: Path) -> None:
+    """As OLMo 2 norms queries and keys: DTensor took minutes for such attention."""
+    lines = [_matrix(name, i) for i, name in enumerate("qkvo", 1)]
+    lines += ["ones = Constant<value = float[8] {1, 1, 1, 1, 1, 1, 1, 1}>()"]
+    lines += ["apart = Constant<value_ints = [0, 0, 2, 4]>()"]
+    lines += ["flat = Constant<value_ints = [0, 0, 8]>()"]
+    for x, normed in (("q", True), ("k", True), ("v", False)):
+        layer = f"LayerNormalization({x}0, ones)" if normed else f"Identity({x}0)"
+        lines += [f"{x}0 = MatMul(x, {x}) {x}1 = {layer} {x}2 = Reshape({x}1, apart)"]
+        perm = [0, 2, 3, 1] if x == "k" else [0, 2, 1, 3]
+        lines += [f"{x}3 = Transpose<perm = {perm}>({x}2)"]
+    lines += ["s = MatMul(q3, k3) p = Softmax<axis = -1>(s) a = MatMul(p, v3)"]
+    lines += ["b = Transpose<perm = [0, 2, 1, 3]>(a) c = Reshape(b, flat)"]
+    model = _model("float[N, 5, 8] x", "float[N, 5, 8] y", [*lines, "y = MatMul(c, o)"])
+    report = compile(model, tmp_path / "p", parallel="tp=2", cache=False).report
+    assert report["parallel"]["check"].startswith("worst relative error")
+    assert "scaled_dot_product" in (tmp_path / "p/model.py").read_text("utf-8")
+    assert "'all_reduce': 1.0" in report["parallel"]["check"]
+
+
 @pytest.mark.slow
 def test_plans_of_a_thousand_devices_are_tried_in_one_process(tmp_path: Path) -> None:
     given = {"parallel": "dp=256,tp=4", "verify": False}

@@ -66,7 +66,9 @@ def _angles(step: Assignment) -> Iterator[tuple[str, ir.Value]]:
                 options = dict(zip(keywords[::-1], given[::-1], strict=False))
                 both = options["rotary"].operands
         for word, x in zip(("cos", "sin"), both, strict=False):
-            table = x.operands[0] if isinstance(x, Subscript) else x
+            table = x
+            while isinstance(table, Subscript):
+                table = table.operands[0]
             if isinstance(table, Ref):
                 yield word, table.value
 

@@ -171,7 +171,8 @@ def _as_it_was(column: ir.Value, numbers: ir.Value, expr: Expr) -> Expr | None:
 
 def picked_along(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
     """x[:, index] of an axis that was brought to the front for the operator."""
-    picked = flow.before(step, "GatherND") if does(step, "Transpose") else None
+    is_last = does(step, "Transpose")
+    picked = flow.before(step, "Gather", "GatherND") if is_last else None
     turned = flow.before(picked, "Transpose")
     if picked is None or turned is None or not isinstance(picked.expr, Subscript):
         return ()
@@ -182,7 +183,11 @@ def picked_along(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
     dims = shapes.dims(places) if places is not None else None
     if not first or sorted(first[1:]) != first[1:] or len(index) != 1:
         return ()
-    if not dims or dims[-1] != 1 or back != [first.index(i) for i in range(len(first))]:
+    if does(picked, "Gather") and axis_of(picked, len(first)):
+        return ()
+    if does(picked, "GatherND") and (dims or ())[-1:] != (1,):
+        return ()
+    if back != [first.index(i) for i in range(len(first))]:
         return ()
     before = [slice(None)] * first[0]
     step.expr = Ref(x)[tuple([*before, index[0]])]

@@ -41,6 +41,7 @@ _WEIGHTS = {
     **dict.fromkeys(("Transpose", "Slice", "Split", "Gather"), 7),
     "Div": 11,  # x * (1 / c) is cheaper
     "Pow": 14,
+    "GatherND": 14,  # more than a Gather and what makes a column a row
     "Sub": 10,
     "Cast": 6,
 }

@@ -1,6 +1,8 @@
-"""What is scattered to places that are a part of a tensor as it lies.
+"""What is scattered to places that are a part of a tensor as it lies, and gathered at a
+column of places.
 
-Exporters write `x[:, 2:5] = y` so, with the places of all that is replaced.
+Exporters write `x[:, 2:5] = y` so, with the places of all that is replaced, and
+`x[index]`.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import onnx_ir as ir
 from ...analysis.graph.dims import Dim, Dims, same
 from ...analysis.ops.facts.index_functions import Count, Found, Rows
 from ..language.operators.read_write import Draft, Input, Output, ints
+from .attention import producer_of
 from .recognition import Recognition
 from .regions import Neighbourhoods
 
@@ -23,6 +26,7 @@ STATEMENT = (
     " the others, Concat(x[:a], y, x[b:]); of several, which leave nothing of x, Concat"
     " of what each puts there"
 )
+COLUMN = "GatherND(x, i) = Gather(x, Squeeze(i, -1), 0), where i's last axis is of 1"
 
 
 class _Write(NamedTuple):
@@ -127,3 +131,23 @@ def _partial(
         if count.first != 0 or same(n, dims[k]) is not True:
             found.append((k, count.first))
     return found
+
+
+def gather_of_column(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
+    """Gather, but for a matrix of weights, which isn't an Embedding by that, and what a
+    mask picks, which has a text of its own."""
+    x, at = node.inputs
+    if x is None or at is None:
+        return
+    whole, dims = (around.facts.dims(value) for value in (x, at))
+    if whole is None or not dims or dims[-1] != 1:
+        return
+    columns = producer_of(at, node, "Transpose")
+    if columns is not None and producer_of(columns.inputs[0], node, "NonZero"):
+        return
+    batches = node.attributes.get_int("batch_dims", 0)
+    if node.domain or batches or (len(whole) == 2 and around.facts.is_constant(x)):
+        return
+    row = Draft("Squeeze", [at, ints([-1])])
+    drafts = (row, Draft("Gather", [x, Output(row)], {"axis": 0}))
+    yield Recognition("gather_of_column", (node,), drafts, f"{at.name} is a column")

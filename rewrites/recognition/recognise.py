@@ -20,11 +20,11 @@ from . import (
     attention,
     attention_arguments,
     cast_chains,
+    gather_scatter,
     group_norm,
     movement_chains,
     normalised_sums,
     products,
-    scatters,
 )
 from .denotation import MEANINGS, Reference, Term
 from .recognition import Recognition
@@ -45,13 +45,14 @@ STATEMENTS = {
     "cast_of_cast": cast_chains.STATEMENT,
     "truth_of_cast": cast_chains.TRUTH,
     "movement_chain": movement_chains.STATEMENT,
-    "scatter_of_places": scatters.STATEMENT,
+    "scatter_of_places": gather_scatter.STATEMENT,
+    "gather_of_column": gather_scatter.COLUMN,
 }
 CLASSES = {
     **dict.fromkeys(STATEMENTS, Exactness.ROUNDED),
     **dict.fromkeys(
         """cast_of_cast truth_of_cast attention_grouped movement_chain
-        scatter_of_places""".split(),
+        scatter_of_places gather_of_column""".split(),
         Exactness.BITWISE,
     ),
     "heads_added": Exactness.BITWISE,
@@ -111,7 +112,8 @@ _WAYS: tuple[tuple[Collection[str], Collection[str], _Recognising], ...] = (
         ("MatMul", "Einsum", "ReduceSum", "Reshape"),
         attention.attention,
     ),
-    (("scatter_of_places",), scatters.SCATTERS, scatters.scatter_of_places),
+    (("gather_of_column",), ("GatherND",), gather_scatter.gather_of_column),
+    (("scatter_of_places",), gather_scatter.SCATTERS, gather_scatter.scatter_of_places),
     (("attention_rescaled",), ("Attention",), attention.rescaled),
     (("attention_causal",), ("Attention",), attention_arguments.causal),
     (("attention_grouped",), ("Attention",), attention_arguments.shared_heads),

@@ -12,6 +12,7 @@ from ...graph.dims import reaches
 from ..facts import sizes_elementwise
 from ..facts.requirements import Between, IndexOf
 from ..helpers import attention as helpers
+from ..helpers import rotary
 from ..node_view import NodeView
 from ..operands import number, wanted
 from ..registry import MANY_TO_MANY, operator
@@ -164,4 +165,6 @@ def _rotary(
         "interleaved": bool(n.attr("interleaved", 0)),
     }
     given = {name: value for name, value in options.items() if value}
+    if n.rank(0) == 4 and not given:
+        return t.helper(rotary.apply_half_rotary)(x, cos[:, None], sin[:, None])
     return t.helper(helpers.rotary_embedding)(x, cos, sin, **given)

@@ -124,7 +124,19 @@ class ClassTable:
             for calls in generalise(self, levels[height]):
                 for part in self._split_wide(calls):
                     self._make(part, network if part[0] is root else "")
+        self._sort()
         return self.of[root]
+
+    def _sort(self) -> None:
+        """Put classes by what they are made of, then by where they are called first;
+        what they are called tells no order."""
+        heights, first = dict[ModuleClass | None, int](), dict[ModuleClass, int]()
+        for cls in self.order:
+            calls = [call for call, made in self.of.items() if made is cls]
+            parts = {self.of.get(part) for call in calls for part in call.calls()}
+            heights[cls] = 1 + max((heights.get(x, 0) for x in parts), default=0)
+            first[cls] = min(map(self.place, calls))
+        self.order.sort(key=lambda cls: (heights[cls], first[cls]))
 
     def _unnumber(self, calls: list[ModuleCall]) -> None:
         """Leave out the numbers that tell members of calls alike apart, as crpe1 is

@@ -120,8 +120,8 @@ class QuantizedQdq(nn.Module):
         x = self.pool(x)
         for block in self.blocks:
             x = block(x)
-        pooled = x.mean(dim=(2, 3), keepdim=True)  # [batch, 8, 1, 1]
-        x = self.round3(self.round2(pooled).flatten(1))  # [batch, 8]
+        mean = x.mean(dim=(2, 3), keepdim=True)  # [batch, 8, 1, 1]
+        x = self.round3(self.round2(mean).flatten(1))  # [batch, 8]
         return self.fc_round(self.fc(x))
 
 

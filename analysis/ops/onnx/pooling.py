@@ -200,10 +200,13 @@ _over_all = partial(
     flops=flop_counts.per_input(1),
     tile=tiles.global_pool,
     pattern=Pattern.OUT_ELEMWISE_FUSABLE,
-    result="pooled",
 )
-_over_all("GlobalAveragePool")(lambda t, n, x: x.mean(dim=_all_axes(n), keepdim=True))
-_over_all("GlobalMaxPool")(lambda t, n, x: x.amax(dim=_all_axes(n), keepdim=True))
+_over_all("GlobalAveragePool", result="mean")(
+    lambda t, n, x: x.mean(dim=_all_axes(n), keepdim=True)
+)
+_over_all("GlobalMaxPool", result="pooled")(
+    lambda t, n, x: x.amax(dim=_all_axes(n), keepdim=True)
+)
 
 
 @operator(

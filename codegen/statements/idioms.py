@@ -60,6 +60,7 @@ def spell_idioms(
             steps = spelled(idiom, steps, shapes, results)
     steps = spelled(_split_singly, _unbound(steps, shapes), shapes, results)
     steps = spelled(partial(_rolled, {}), steps, shapes, results)
+    steps = spelled(_counted, steps, shapes, results)
     for idiom in (picked_by_column, picked_along, picked_by_mask):
         steps = spelled(idiom, steps, shapes, results)
     steps = _single_heads(steps, shapes, results)
@@ -147,6 +148,21 @@ def _unshuffles(
         and after is not None
         and equal(after, (n, c * block * block, h, w))
     )
+
+
+# ---- x.gather(1, places % 9)
+
+
+def _counted(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
+    """Counting places from the front is a part of reading at them, as where the file
+    has places from either end."""
+    if not does(step, "GatherElements", "ScatterElements") or step.node is None:
+        return ()
+    places = flow.only(step.node.inputs[1], "Mod")
+    if places is None or places.expr is None:
+        return ()
+    step.expr = renamed(step.expr, {places.outputs[0]: places.expr})
+    return (places,)
 
 
 # ---- q, k, v = x.unbind(0)

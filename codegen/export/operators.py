@@ -70,6 +70,15 @@ def _lp(own: Any, x: Any, dim: int, p: int = 2) -> Any:
     return _node("LpNormalization", [x], x, axis=dim, p=p) if known else own(x, dim, p)
 
 
+def _largest(own: Any, x: Any, k: Any, dim: int = -1, largest: bool = True) -> Any:
+    shape, dtypes = [*x.shape], (x.dtype, torch.int64)
+    shape[dim] = k
+    inputs, options = [x, torch.tensor([k])], {"axis": dim, "largest": int(largest)}
+    return ops.symbolic_multi_out(
+        "TopK", inputs, {**options}, dtypes=dtypes, shapes=(shape, shape)
+    )
+
+
 def _quantize(
     own: Any, x: Any, scale: Any, zero: Any = 0, *rest: Any, **more: Any
 ) -> Any:
@@ -150,6 +159,7 @@ _PARTS = ("scale", "zero_point")
 _HELPERS: dict[str, Callable[..., Any]] = {
     "non_max_suppression": _boxes,
     "lp_normalize": _lp,
+    "top_k": _largest,
     "quantize_linear": _quantize,
     "dequantize_linear": _dequantize,
     "dynamic_quantize_linear": _dynamic,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _TRACE, _SCOPES = "pkg.torch.onnx.stack_trace", "pkg.torch.onnx.name_scopes"
 _CLASSES = "pkg.torch.onnx.class_hierarchy"
 _KEPT = (_SCOPES, _CLASSES, "namespace")
+_MEMBER = re.compile(r"\s+self\.(\w+) = ")
 _PLACE = re.compile(r'File "(.+)", line (\d+)')
 
 _CHANGED = 0  # in the place of a line that the other text hasn't
@@ -49,7 +50,7 @@ def restore_names(graph: ir.Graph, module: torch.nn.Module, known: Interface) ->
     numbers = _numbers(paths, found.get("weights", {}), around[-1:])
     if known.source is not None and "text" in found:
         lines = same_lines(known.source.read_text(encoding="utf-8"), found["text"])
-        pairs, owners = _pairs(graph, found, str(known.source), lines)
+        pairs, owners, near = _pairs(graph, found, str(known.source), lines)
         called = found["weights"]
         theirs = {*found["values"], *called.values()}
         # A new layer's may be called as something in the file: such keep no name.
@@ -63,7 +64,10 @@ def restore_names(graph: ir.Graph, module: torch.nn.Module, known: Interface) ->
         weights = {v: n for v, n in weights.items() if times[n] == 1 or keys[v] == n}
         _rename(graph, pairs, weights, found)
         order = {name: i for i, name in enumerate(found["operators"])}
-        _reorder(graph, owners, {node: order[name] for node, name in pairs.items()})
+        places = {node: order[name] for node, name in pairs.items()}
+        nodes = _reorder(list(graph), owners, places, near)
+        graph.remove(nodes)
+        graph.extend(nodes)
     for value, key in keys.items():
         if (value.name or "").rpartition(".")[2] != key.rpartition(".")[2]:
             note_kind(value, "")  # the file's is the name of a result
@@ -141,18 +145,21 @@ def _in_file(path: str, numbers: Mapping[str, str], around: Sequence[str]) -> st
 
 def _pairs(
     graph: ir.Graph, found: Mapping[str, Any], source: str, lines: Mapping[int, int]
-) -> tuple[dict[ir.Node, str], dict[ir.Node, str]]:
-    """The nodes that stand for one of the original file, with its name, and all nodes
-    with the module that they belong to."""
+) -> tuple[dict[ir.Node, str], dict[ir.Node, str], dict[ir.Node, int]]:
+    """The nodes that stand for one of the original file, with its name; all nodes with
+    the module that they belong to; and where the file has what stands for none of its
+    nodes, as those that are left of its line."""
     operators: dict[str, str] = found["operators"]
     place = {name: i for i, name in enumerate(operators)}
     spans = list(_spans(found["lines"], set(lines.values())))
     paths = {path for _, _, groups in spans for path in groups}
-    were: dict[tuple[str, int], dict[str, None]] = {}
+    members = dict(_members(found["text"]))
+    were: dict[tuple[str, int | str], dict[str, None]] = {}
     for first, _, groups in spans:
         for path, names in groups.items():
-            were.setdefault((path, first), {}).update(dict.fromkeys(names))
-    are: dict[tuple[str, int], list[ir.Node]] = {}
+            key = path, members.get(first, first)
+            were.setdefault(key, {}).update(dict.fromkeys(names))
+    are: dict[tuple[str, int | str], list[ir.Node]] = {}
     owners: dict[ir.Node, str] = {}
     for node in graph:
         line = lines.get(_line(node, source), _CHANGED)
@@ -162,18 +169,35 @@ def _pairs(
             default=(_CHANGED,),
         )[0]
         scopes = [scope for scope in _scopes(node)[:-1] if scope in paths]
-        owners[node] = max(scopes, key=len, default="")
-        are.setdefault((owners[node], first), []).append(node)
-    pairs: dict[ir.Node, str] = {}
-    for key in sorted(are, key=lambda key: key[1] == _CHANGED):
+        owners[node] = owner = max(scopes, key=len, default="")
+        inside = _scopes(node)[-2:-1] or [""]  # of a layer, that its owner has
+        layer = inside[0].removeprefix(owner).lstrip(".").partition(".")[0]
+        for key in ((owner, layer), (owner, first)):
+            are.setdefault(key, []).append(node)
+    pairs, near = dict[ir.Node, str](), dict[ir.Node, int]()
+    for key in sorted(
+        are, key=lambda key: (isinstance(key[1], int), key[1] == _CHANGED)
+    ):
+        nodes = [node for node in are[key] if node not in pairs]
         names = sorted({*were.get(key, ())} - {*pairs.values()}, key=place.__getitem__)
         told = found.get("attributes") if key[1] == _CHANGED else None
         then = [(operators[n], (told or {}).get(n, "")) for n in names]
-        now = [(n.op_type, "" if told is None else options(n)) for n in are[key]]
+        now = [(n.op_type, "" if told is None else options(n)) for n in nodes]
         matcher = difflib.SequenceMatcher(None, now, then, autojunk=False)
         for i, j, n in matcher.get_matching_blocks():
-            pairs |= zip(are[key][i : i + n], names[j : j + n], strict=True)
-    return pairs, owners
+            pairs |= zip(nodes[i : i + n], names[j : j + n], strict=True)
+        taken = {*pairs.values()}
+        left = [place[name] for name in names if name not in taken]
+        rest = [node for node in nodes if node not in pairs]
+        near |= zip(rest, left + left[-1:] * len(rest), strict=False)
+    return pairs, owners, near
+
+
+def _members(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of a text that make a layer or a weight, and what it is called."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if made := _MEMBER.match(line):
+            yield number, made[1]
 
 
 def _spans(
@@ -233,38 +257,55 @@ def _rename(
 
 
 def _reorder(
-    graph: ir.Graph, owners: Mapping[ir.Node, str], places: Mapping[ir.Node, int]
-) -> None:
-    """Put what a module computes in one go in the order of the original file, as far as
-    what nodes read admits: source may compute in another order. What the file hasn't
-    stands behind what it reads, else in front of what reads it or is next."""
-    done: list[ir.Node] = []
-    for _, run in groupby(list(graph), owners.__getitem__):
-        readers: dict[ir.Node, list[ir.Node]] = {node: [] for node in run}
-        waits, rank = dict[ir.Node, int](), dict[ir.Node, tuple[int, int]]()
-        for i, node in enumerate(readers):
-            before = readers.keys() & {value.producer() for value in reads_of(node)}
-            for other in before:
-                readers[other].append(node)
-            behind = max((rank[other][0] for other in before), default=-1)
-            waits[node], rank[node] = len(before), (places.get(node, behind), i)
-        place = len(places)
-        for node, by in reversed(readers.items()):
-            if rank[node][0] < 0:  # it reads nothing here
-                place = min((rank[other][0] for other in by), default=place)
-                rank[node] = place, rank[node][1]
-            place = rank[node][0]
-        ready = [(rank[node], node) for node in readers if not waits[node]]
-        heapify(ready)
-        while ready:
-            _, node = heappop(ready)
-            done.append(node)
-            for reader in readers[node]:
-                waits[reader] -= 1
-                if not waits[reader]:
-                    heappush(ready, (rank[reader], reader))
-    graph.remove(done)
-    graph.extend(done)
+    nodes: Sequence[ir.Node],
+    owners: Mapping[ir.Node, str],
+    places: Mapping[ir.Node, int],
+    near: Mapping[ir.Node, int],
+    path: str = "",
+) -> list[ir.Node]:
+    """What a module computes in the order of the original file, as far as what nodes
+    read admits: source may compute in another order. What is inside of another module
+    stays together. What the file hasn't stays behind what is computed before it, and
+    in front of what reads it."""
+    paths, items = {*owners.values()}, list[list[ir.Node]]()
+    inner = {node: _inner(path, owners[node], paths) for node in nodes}
+    for _, run in groupby(nodes, lambda node: inner[node] or node):
+        items.append([*run])
+    item_of = {node: i for i, item in enumerate(items) for node in item}
+    readers: list[set[int]] = [set() for _ in items]
+    rank, waits, last = list[int](), list[int](), -1
+    for i, item in enumerate(items):
+        reads = (value.producer() for node in item for value in reads_of(node))
+        before = {item_of[node] for node in reads if node in item_of} - {i}
+        for other in before:
+            readers[other].add(i)
+        known = [places[node] for node in item if node in places]
+        guessed = [near[node] for node in item[:1] if node in near]
+        rank.append(min(known) if known else max([last, *guessed]))
+        last = max(last, rank[i])
+        waits.append(len(before))
+    for i, item in reversed([*enumerate(items)]):
+        if readers[i] and places.keys().isdisjoint(item):
+            first = min(rank[k] for k in readers[i])
+            rank[i] = first if rank[i] < 0 else min(rank[i], first)
+    done, ready = list[ir.Node](), [(rank[i], i) for i, n in enumerate(waits) if not n]
+    heapify(ready)
+    while ready:
+        _, i = heappop(ready)
+        under = inner[items[i][0]]
+        done += _reorder(items[i], owners, places, near, under) if under else items[i]
+        for reader in readers[i]:
+            waits[reader] -= 1
+            if not waits[reader]:
+                heappush(ready, (rank[reader], reader))
+    return done
+
+
+def _inner(path: str, owner: str, paths: Set[str]) -> str:
+    """The outermost module inside of one that a node of `owner` is in; "" if none."""
+    words = owner.split(".")
+    every = (".".join(words[:i]) for i in range(1, len(words) + 1))
+    return next((p for p in every if p in paths and len(p) > len(path)), "")
 
 
 def _unused(name: str, taken: set[str | None]) -> str:

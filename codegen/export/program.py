@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import math
 import re
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import (
     ExitStack,
     contextmanager,
@@ -18,7 +17,6 @@ from contextlib import (
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import onnx
 import onnx_ir as ir
 import onnx_ir.passes.common as passes
@@ -29,24 +27,24 @@ from ...analysis.literals import message_line, one_line
 from ...analysis.spelling.expr import TORCH_DTYPES
 from .interface import Interface, unnamed
 from .operators import as_operators
+from .translations import translations
 
 if TYPE_CHECKING:
     import onnxscript
     import torch
-    from onnxscript.function_libs.torch_lib.ops import core, nn
+    from onnxscript.rewriter.rules import common
     from torch.export import _patches as patches
 else:
     onnxscript, torch = lazy("onnxscript"), lazy("torch")
-    core = lazy("onnxscript.function_libs.torch_lib.ops.core")
-    nn = lazy("onnxscript.function_libs.torch_lib.ops.nn")
+    common = lazy("onnxscript.rewriter.rules.common")
     patches = lazy("torch.export._patches")
 
 # That the exporter writes by itself. From there to an older one leads `in_opset`, once
 # names are restored: any conversion drops what they are restored by.
 _OLDEST = 18
 
-_MERGING = ("FuseBatchNorm", "FuseConv", "RemoveOptionalBias")
-_BOOL = ir.DataType.BOOL
+# Patterns of the exporter that change layers, or take rows of a layer apart.
+_MERGING = ("FuseBatchNorm", "FuseConv", "RemoveOptionalBias", "SlicesSplit")
 _SMALL = 1024  # elements of a constant that is made one with an equal one
 Sizes = dict[str, int]
 
@@ -86,18 +84,7 @@ def traced(module: torch.nn.Module, known: Interface, opset: int) -> Traced:
                     input_names=known.taken,
                     verbose=False,
                     optimize=False,
-                    custom_translation_table={
-                        # What it sorts by, TopK, has the first of equals first.
-                        torch.ops.aten.sort.stable: core.aten_sort,
-                        torch.ops.aten.div.Tensor_mode: _divided,
-                        torch.ops.aten.remainder.Scalar: _remainder,
-                        torch.ops.aten.where.self: _chosen,
-                        torch.ops.aten.__lshift__.Scalar: _shifted("left"),
-                        torch.ops.aten.__lshift__.Tensor: _shifted("left"),
-                        torch.ops.aten.__rshift__.Scalar: _shifted("right"),
-                        torch.ops.aten.__rshift__.Tensor: _shifted("right"),
-                        torch.ops.aten.scaled_dot_product_attention.default: _attended,
-                    },
+                    custom_translation_table=translations(),
                 )
                 assert program is not None
                 _simplify(program.model, module)
@@ -112,100 +99,6 @@ def traced(module: torch.nn.Module, known: Interface, opset: int) -> Traced:
     with _silence():
         run_on(module, known, known.values)
     raise _refusal(error, known) from error
-
-
-def _divided(self: Any, other: Any, rounding_mode: str | None = None) -> Any:
-    """A quotient; of whole numbers exactly, where the exporter goes through float32."""
-    if rounding_mode == "trunc" and self.dtype.is_integer():
-        return onnxscript.opset18.Div(self, other)
-    if rounding_mode == "floor" and self.dtype.is_integer():
-        return core.aten_floor_divide(self, other)
-    return core.aten_div_mode(self, other, rounding_mode)
-
-
-def _remainder(self: Any, other: Any) -> Any:
-    """By a size as well, where the exporter takes a number for one that it knows."""
-    return core.aten_remainder(self, onnxscript.opset18.CastLike(other, self))
-
-
-def _chosen(condition: Any, x: Any, y: Any) -> Any:
-    """Of truth values, too, for which ONNX Runtime has no Where."""
-    op: Any = onnxscript.opset18
-    if x.dtype != _BOOL:
-        return core.aten_where(condition, x, y)
-    return op.Or(op.And(condition, x), op.And(op.Not(condition), y))
-
-
-def _shifted(to: str) -> Callable[[Any, Any], Any]:
-    """Of numbers without a sign as they are, which the exporter makes signed."""
-
-    def shifted(self: Any, other: Any) -> Any:
-        by = onnxscript.opset18.CastLike(other, self)
-        if self.dtype.is_signed():
-            by.dtype = self.dtype
-            return getattr(core, f"aten_bitwise_{to}_shift")(self, by)
-        return onnxscript.opset18.BitShift(self, by, direction=to.upper())
-
-    return shifted
-
-
-def _attended(
-    q: Any,
-    k: Any,
-    v: Any,
-    mask: Any = None,
-    dropout: float = 0.0,
-    causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Any:
-    """By its definition, of other axes than the exporter's four, by a scale that has no
-    root, and where a row may be left without a place: PyTorch gives 0 of it."""
-    rank, empty = len(q.shape), mask is not None and _may_hide_all(mask)
-    if rank == 4 and not empty and (scale is None or scale >= 0):
-        given = mask, dropout, causal, scale, enable_gqa
-        return nn.aten_scaled_dot_product_attention(q, k, v, *given)
-    op: Any = onnxscript.opset18
-    if enable_gqa and (times := q.shape[-3] // k.shape[-3]) > 1:
-        wide, heads = [1] * (rank - 2) + [times, 1, 1], op.Shape(q, start=-3, end=-2)
-        each = (op.Expand(op.Unsqueeze(x, [rank - 2]), wide) for x in (k, v))
-        ends = ((op.Shape(x, end=-3), op.Shape(x, start=-2)) for x in (k, v))
-        k, v = (
-            op.Reshape(x, op.Concat(lead, heads, last, axis=0))
-            for x, (lead, last) in zip(each, ends, strict=True)
-        )
-    least = op.CastLike(-math.inf, q)
-    scale = op.CastLike(q.shape[-1] ** -0.5 if scale is None else scale, q)
-    turned = op.Transpose(k, perm=[*range(rank - 2), rank - 1, rank - 2])
-    scores = op.Mul(op.MatMul(q, turned), scale)
-    if causal:
-        sizes = op.Concat(*(op.Shape(x, start=-2, end=-1) for x in (q, k)), axis=0)
-        mask = op.Trilu(op.Expand(least, sizes), 1, upper=1)
-    if mask is not None and mask.dtype == _BOOL:
-        scores = op.Where(mask, scores, least)
-    elif mask is not None:
-        scores = op.Add(scores, mask)
-    weights = op.Softmax(scores, axis=-1)
-    if empty:
-        weights = op.Where(op.IsNaN(weights), op.CastLike(0.0, q), weights)
-    return op.MatMul(weights, v)
-
-
-def _may_hide_all(mask: Any) -> bool:
-    """Whether a row of a mask may leave no key: of truth values, or with an infinity
-    or a caller's own numbers among what it is made of."""
-    made, todo = {}, [mask]
-    while todo:
-        value = todo.pop()
-        made[value] = known = ir.convenience.get_const_tensor(value)
-        node = value.producer()
-        if known is None and node is None and value.dtype.is_floating_point():
-            return True
-        if known is not None and not np.isfinite(known.numpy()).all():
-            return True
-        read = node.inputs if node else ()
-        todo += [x for x in read if x is not None and x not in made]
-    return bool(mask.dtype == _BOOL)
 
 
 @contextmanager
@@ -228,6 +121,7 @@ def in_opset(model: ir.Model, opset: int) -> None:
         return
     metadata = {node.name: dict(node.metadata_props) for node in model.graph}
     noted = {n: dict(v.metadata_props) for n, v in model.graph.initializers.items()}
+    shapes = [value.shape for value in model.graph.outputs]
     for node in (node for node in model.graph.all_nodes() if not node.domain):
         schema = onnx.defs.get_schema(node.op_type, model.opset_imports[""])
         for name, attribute in list(node.attributes.items()):
@@ -241,24 +135,34 @@ def in_opset(model: ir.Model, opset: int) -> None:
         node.metadata_props.update(metadata.get(node.name, {}))
     for name, value in model.graph.initializers.items():
         value.metadata_props.update(noted.get(name, {}))
+    for value, shape in zip(model.graph.outputs, shapes, strict=True):
+        value.shape = shape  # under the names that were said
 
 
 def _rules() -> list[Any]:
     """The exporter's rules that leave layers and their weights apart: not those that
-    put a norm or a pad into a convolution, or drop a bias which is zero as yet."""
+    put a norm or a pad into a convolution, or drop a bias which is zero as yet. Those
+    that are called nothing take 1e-8 for 0, or leave out a slice of all."""
     rules = onnxscript.rewriter._DEFAULT_REWRITE_RULES
-    return [rule for rule in rules if not str(rule.name).startswith(_MERGING)]
+    named = [r for r in rules if r.name and not r.name.startswith(_MERGING)]
+    return [*named, common.collapse_slice_rule, common.collapse_slice2_rule]
 
 
 def _simplify(model: ir.Model, module: torch.nn.Module) -> None:
     """What the exporter does to a graph, except that equal weights stay apart: layers
     of the file would be tied, and names be lost."""
     passes.InlinePass()(model)
+    every = model.graph.all_nodes
+    noted = {n.outputs[0].name: dict(n.metadata_props) for n in every()}
     for _ in range(2):
         onnxscript.optimizer.fold_constants(model, onnx_shape_inference=True)
         onnxscript.rewriter.rewrite(model, _rules())
+    for node in every():  # a list of parts became a Split of which nothing is noted
+        of = (node.outputs[0].name or "").removesuffix("_split_0")
+        node.metadata_props.update({} if node.metadata_props else noted.get(of, {}))
+        if node.op_type == "Slice" and node.inputs[3:]:
+            _pick_first(node)
     passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
-    _pick_rows(model)
     for node in model.graph.all_nodes():  # conv3d's zeros for the bias that it hasn't
         bias = node.inputs[2] if node.op_type == "Conv" and node.inputs[2:] else None
         if bias is not None and bias.shape is not None and len(bias.shape) != 1:
@@ -278,19 +182,27 @@ def _simplify(model: ir.Model, module: torch.nn.Module) -> None:
     passes.NameFixPass()(model)
 
 
-def _pick_rows(model: ir.Model) -> None:
-    """Gather, where the exporter gives its indices an axis more for GatherND."""
-    for node in model.graph.all_nodes():
-        places = node.inputs[1] if node.op_type == "GatherND" else None
-        made = places.producer() if places is not None else None
-        if made is None or made.op_type != "Unsqueeze" or made.inputs[1] is None:
-            continue
-        axes = made.inputs[1].const_value
-        batch = node.attributes.get_int("batch_dims", 0)
-        if axes is not None and axes.numpy().tolist() == [-1] and not batch:
-            node.op_type = "Gather"
-            node.attributes.clear()
-            node.replace_input_with(1, made.inputs[0])
+def _pick_first(node: Any) -> None:
+    """Gather, for a Slice of as many rows as another tensor has, of which PyTorch took
+    for granted that they are there: of a Slice there may be fewer."""
+    x, *rest = node.inputs
+    if None in (x, *rest, x.shape, node.outputs[0].shape):
+        return
+    known = [ir.convenience.get_const_tensor(at) for at in rest]
+    count, rows = rest[1].producer(), node.outputs[0].shape[:1]
+    if [at and at.numpy().tolist() for at in known] != [[0], None, [0], [1]]:
+        return
+    if count is None or count.op_type != "Shape" or x.shape[:1] == rows:
+        return
+    axis = count.attributes.get_int("start", 0)
+    if (count.inputs[0].shape or ())[axis : axis + 1] == rows:
+        made = [ir.node("Constant", [], {"value_int": i}) for i in (0, 1)]
+        made.insert(1, ir.node("Squeeze", [rest[1]]))
+        made.append(ir.node("Range", [each.outputs[0] for each in made]))
+        node.graph.insert_before(node, made)
+        node.op_type = "Gather"
+        node.resize_inputs(2)
+        node.replace_input_with(1, made[-1].outputs[0])
 
 
 # A bound above so many is a limit of numbers, and no branch of a program.
@@ -491,6 +403,7 @@ def _name_sizes(graph: ir.Graph, module: torch.nn.Module, known: Interface) -> N
             value.shape = ir.Shape(_renamed(dim, names) for dim in value.shape)
     for value, dims in zip(graph.inputs, known.shapes.values(), strict=True):
         value.shape = ir.Shape(None if dim in none else dim for dim in dims)
+    own = {dim for dims in known.shapes.values() for dim in dims}
     for value, said in zip(graph.outputs, known.outputs.values(), strict=False):
         if (
             value.shape is not None
@@ -498,7 +411,12 @@ def _name_sizes(graph: ir.Graph, module: torch.nn.Module, known: Interface) -> N
             and len(said) == len(value.shape)
         ):
             value.shape = ir.Shape(
-                name if isinstance(name, str) and not isinstance(dim, int) else dim
+                (
+                    name
+                    if isinstance(name, str)
+                    and not (isinstance(dim, int) and name in own)
+                    else dim
+                )
                 for dim, name in zip(value.shape, said, strict=True)
             )
 

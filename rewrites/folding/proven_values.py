@@ -234,14 +234,15 @@ def read_in_order(model: ir.Model, shapes: ShapeFacts) -> int:
         for i, count in enumerate(columns):
             flat = flat.plus(count, product(sizes[i + 1 :]))
         is_all = same(product(sizes), product(dims)) is True
-        if not is_all or flat != _in_order(dims) or any(n != 1 for n in inner):
+        added = ones((*dims, *inner), (*sizes, *whole[len(columns) :]))
+        unlike = added is None and any(n != 1 for n in inner)
+        if not is_all or flat != _in_order(dims) or unlike:
             continue
         read = [_is_read(k, dims, whole[i], shapes) for i, k in cut.items()]
         if not all(read) or (x is not node.inputs[0] and len(cut) > 1):
             continue  # what is behind a row's end may be another one's
         if cut:
             x = _first(node, x, at, cut)
-        added = ones((*dims, *inner), (*sizes, *whole[len(columns) :]))
         if added:
             _become(node, "Unsqueeze", x, _made(node, "Constant", value_ints=added))
         elif added is not None:

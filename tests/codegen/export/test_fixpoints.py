@@ -1,0 +1,197 @@
+"""What was exported compiles to the source that it was exported from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import fairhand
+
+
+def texts(model: onnx.ModelProto | Path, folder: Path) -> tuple[str, str, Path]:
+    """Of a network, of what comes back of it, and the file that came back."""
+    found, file = list[str](), folder / "back" / "net.onnx"
+    for name in ("one", "two"):
+        net = fairhand.compile(model, folder / name / "net", verify=False)
+        text = (net.path / "model.py").read_text(encoding="utf-8")
+        found.append(text[text.index("WEIGHTS = ") :])
+        if name == "one":
+            model = fairhand.export(net.path, None, file).path
+    return found[0], found[1], file
+
+
+def of_module(
+    net: nn.Module, given: tuple[Tensor, ...], shapes: dict[str, tuple], folder: Path
+) -> tuple[str, str]:
+    file = fairhand.export(net.eval(), given, folder / "net.onnx", shapes=shapes).path
+    one, two, _ = texts(file, folder)
+    return one, two
+
+
+FILES = {
+    "the largest": """net (float[n, 5] x) => (float[n, 2] v, int64[n, 2] i)
+        <int64[1] k = {2}> { v, i = TopK (x, k) }""",
+    "nearly nothing": """net (float[n, 5] x) => (float[n, 5] y)
+        <float tiny = {1e-8}, float one = {1.000001}> {
+        a = Add (x, tiny) b = Mul (a, one) y = Sqrt (b) }""",
+    "places from either end": """net (int64[n, 5] x) => (float[n, 5] y)
+        <float[2, 5] w = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, int64 one = {1},
+        int64 two = {2}> {
+        a = Sub (x, two) b = Abs (a) c = Sub (b, one) d = Mul (c, one)
+        e = Add (d, b) f = Mod (e, two) y = GatherElements (w, f) }""",
+    "sizes by other names": """net (float[n, 5] x) => (float[n, any] y)
+        { y = Relu (x) }""",
+}
+
+
+@pytest.mark.parametrize("net", FILES)
+@pytest.mark.parametrize("opset", [17, 20])
+def test_of_a_file(net: str, opset: int, tmp_path: Path) -> None:
+    head = f'<ir_version: 8, opset_import: ["": {opset}]> '
+    model = onnx.parser.parse_model(head + FILES[net])
+    one, two, back = texts(model, tmp_path)
+    assert one == two
+    x = np.abs(np.random.default_rng(0).normal(size=(2, 5))).astype(np.float32)
+    x[0, 0] = 0
+    x = x.astype(np.int64) if "int64[n, 5] x" in FILES[net] else x
+    runs = [
+        onnxruntime.InferenceSession(file).run(None, {"x": x})
+        for file in (model.SerializeToString(), back)
+    ]
+    for was, now in zip(*runs, strict=True):
+        np.testing.assert_allclose(was, now, rtol=1e-6)
+
+
+class Timed(nn.Module):
+    """Layers that are called in another order than results are read in."""
+
+    def __init__(self, wide: int, out: int) -> None:
+        super().__init__()
+        self.first, self.time = nn.Conv1d(wide, out, 1), nn.Linear(3, out)
+        self.second, self.skip = nn.Conv1d(out, out, 1), nn.Conv1d(wide, out, 1)
+
+    def forward(self, x: Tensor, time: Tensor) -> Tensor:
+        y = self.first(x).tanh() + self.time(time)[:, :, None]
+        y = self.second(y.tanh())
+        return self.skip(x) + y
+
+
+class Steps(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Sequential(nn.Linear(1, 4), nn.SiLU(), nn.Linear(4, 3))
+        self.start = nn.Conv1d(2, 4, 1)
+        self.parts = nn.ModuleList([Timed(4, 5), Timed(5, 4)])
+
+    def forward(self, x: Tensor, t: Tensor) -> Tensor:
+        time = self.embed(t)
+        y = self.start(x)
+        time = F.silu(time)
+        for part in self.parts:
+            y = part(y, time)
+        return y
+
+
+def test_layers_in_another_order(tmp_path: Path) -> None:
+    given = torch.randn(2, 2, 7), torch.randn(2, 1)
+    shapes = {"x": ("n", 2, 7), "t": ("n", 1)}
+    one, two = of_module(Steps(), given, shapes, tmp_path)
+    assert one == two
+
+
+class Hidden(nn.Module):
+    """What is written as another operator than in the file has no place there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.norm = nn.Embedding(9, 4), nn.LayerNorm(4)
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(2))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        seen = ids != 2
+        x = self.norm(self.tokens(ids))
+        x = x * seen[..., None].float()
+        for layer in self.layers:
+            scores = layer(x) @ x.transpose(1, 2)
+            hidden = (seen.long() == 0).view(2, 1, 5).expand_as(scores)
+            x = x + scores.masked_fill(hidden, -9.0).softmax(-1) @ x
+            x = x * seen[..., None].float()
+        return x
+
+
+def test_what_no_node_of_the_file_stands_for(tmp_path: Path) -> None:
+    given = (torch.arange(10).reshape(2, 5) % 9,)
+    one, two = of_module(Hidden(), given, {"ids": (2, 5)}, tmp_path)
+    assert one == two
+
+
+class Rows(nn.Module):
+    """A mask of which as many rows are read as there are queries."""
+
+    def forward(self, q: Tensor, mask: Tensor) -> Tensor:
+        rows, columns = (
+            torch.arange(q.shape[0])[:, None],
+            torch.arange(q.shape[2])[None],
+        )
+        shown = mask.bool()[rows, columns][:, None, None]
+        return F.scaled_dot_product_attention(q, q, q, attn_mask=shown)
+
+
+def test_rows_that_are_there(tmp_path: Path) -> None:
+    given = torch.randn(2, 3, 5, 4), torch.ones(2, 5, dtype=torch.int64)
+    shapes = {"q": ("n", 3, 5, 4), "mask": ("m", 5)}
+    one, two = of_module(Rows(), given, shapes, tmp_path)
+    assert one == two and "scaled_dot_product_attention" in one
+
+
+class Parts(nn.Module):
+    """Parts by their places, and of layers, of which the exporter makes others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(6, 6) for _ in range(2))
+        self.register_buffer("order", torch.tensor([3, 4, 5, 0, 1, 2]))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        total = x.new_zeros(x.shape[0])
+        for layer in self.layers:
+            one, two = x.chunk(2, -1)
+            a, b = layer(x).chunk(2, -1)
+            x = torch.cat([one, two * a.tanh() + b], -1)[:, self.order]
+            total = total + a.tanh().sum(-1)
+        k, v = x.view(-1, 2, 3).transpose(0, 1).unbind(0)
+        return k.exp() * v, total
+
+
+def test_parts_and_places(tmp_path: Path) -> None:
+    one, two = of_module(Parts(), (torch.randn(2, 6),), {"x": ("n", 6)}, tmp_path)
+    assert one == two
+
+
+def test_classes_that_the_file_calls_alike(tmp_path: Path) -> None:
+    """What stands first doesn't hang on which of them has another name by then."""
+    net = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+        net (float[n, 4] x) => (float[n, 4] y)
+        <float[4, 4] u, float[4, 4] v, float[4, 4] w, float[4, 4] z> {
+        a = MatMul (x, u) b = Tanh (a) c = MatMul (b, v) d = Relu (c) e = MatMul (d, w)
+        f = Add (e, b) g = MatMul (f, z) h = Relu (g) i = MatMul (h, w) y = Add (i, f)
+        }""")
+    random = np.random.default_rng(0).normal
+    for held in net.graph.initializer:
+        array = random(size=(4, 4)).astype(np.float32)
+        held.CopyFrom(onnx.numpy_helper.from_array(array, held.name))
+    paths = (
+        "read/layers.0 read/layers.0 layers.0/mlp layers.0/mlp layers.0/mlp layers.0"
+    )
+    names = [*paths.split(), *(p.replace("0", "1") for p in paths.split()[2:])]
+    for node, path in zip(net.graph.node, names, strict=True):
+        node.name = f"/{path}/{node.op_type}"
+    one, two, _ = texts(net, tmp_path)
+    assert one == two and one.count("class ") > 3

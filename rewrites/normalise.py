@@ -28,6 +28,7 @@ from .adapters import (  # noqa: F401
 )
 from .adapters.cleanup import (
     drop_default_inputs,
+    drop_zeros,
     inline_functions,
     lift_constants,
     remember_version,
@@ -77,6 +78,7 @@ def normalise(model: ir.Model) -> ir.Model:
     names = fix_names(model)
     remember_origins(model, nodes)
     lift_constants(model)
+    drop_zeros(model)
     sort(model.graph)
     _adapt(model, names)
     slice_sequences(model, names)

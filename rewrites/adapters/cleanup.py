@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from ...analysis.errors import Unsupported
+from ...analysis.graph.constants import uniform_number
 from ...analysis.graph.parameters import has_name
 from ...analysis.graph.traversal import all_graphs, all_nodes, bodies
 from .opset_adapters import TARGET_OPSET, AdapterSite, constant_array
@@ -224,6 +225,15 @@ def _named(tensor: ir.TensorProtocol, name: str | None) -> ir.TensorProtocol:
     if tensor.dtype == ir.DataType.STRING:
         return ir.StringTensor(list(tensor.numpy().reshape(-1)), shape=shape, name=name)
     return ir.LazyTensor(lambda: tensor, tensor.dtype, shape, name=name)
+
+
+def drop_zeros(model: ir.Model) -> None:
+    """A Pad with zeros needn't be told their number."""
+    for node in all_nodes(model.graph):
+        if node.op_type == "Pad" and not node.domain and node.inputs[2:]:
+            number = node.inputs[2] and uniform_number(node.inputs[2].const_value)
+            if str(number) in ("0", "0.0"):
+                node.replace_input_with(2, None)
 
 
 def split_long(model: ir.Model, names: UniqueNames) -> None:

@@ -41,6 +41,10 @@ FILES = {
     "nearly nothing": """net (float[n, 5] x) => (float[n, 5] y)
         <float tiny = {1e-8}, float one = {1.000001}> {
         a = Add (x, tiny) b = Mul (a, one) y = Sqrt (b) }""",
+    "a pad of zeros": """net (float[n, 5] x) => (float[n, 1, 5] y)
+        <int64[1] one = {1}, int64[6] pads = {0, 0, 1, 0, 0, 1}, float zero = {0},
+        float[1, 1, 3] w = {1, 2, 3}> {
+        a = Unsqueeze (x, one) b = Pad (a, pads, zero) y = Conv (b, w) }""",
     "places from either end": """net (int64[n, 5] x) => (float[n, 5] y)
         <float[2, 5] w = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, int64 one = {1},
         int64 two = {2}> {

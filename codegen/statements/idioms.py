@@ -34,7 +34,13 @@ from .combine import (
     without,
 )
 from .rotary import Rotations, moves
-from .subscripts import picked_along, picked_by_column, picked_by_mask, spell_picks
+from .subscripts import (
+    picked_along,
+    picked_by_column,
+    picked_by_mask,
+    read_from_front,
+    spell_picks,
+)
 from .variances import deviated, varied
 
 # More parts than this are a list that somebody picks from, and no tuple.
@@ -60,8 +66,7 @@ def spell_idioms(
             steps = spelled(idiom, steps, shapes, results)
     steps = spelled(_split_singly, _unbound(steps, shapes), shapes, results)
     steps = spelled(partial(_rolled, {}), steps, shapes, results)
-    steps = spelled(_counted, steps, shapes, results)
-    for idiom in (picked_by_column, picked_along, picked_by_mask):
+    for idiom in (picked_by_column, picked_along, picked_by_mask, read_from_front):
         steps = spelled(idiom, steps, shapes, results)
     steps = _single_heads(steps, shapes, results)
     _note_masks(steps, shapes)
@@ -148,21 +153,6 @@ def _unshuffles(
         and after is not None
         and equal(after, (n, c * block * block, h, w))
     )
-
-
-# ---- x.gather(1, places % 9)
-
-
-def _counted(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
-    """Counting places from the front is a part of reading at them, as where the file
-    has places from either end."""
-    if not does(step, "GatherElements", "ScatterElements") or step.node is None:
-        return ()
-    places = flow.only(step.node.inputs[1], "Mod")
-    if places is None or places.expr is None:
-        return ()
-    step.expr = renamed(step.expr, {places.outputs[0]: places.expr})
-    return (places,)
 
 
 # ---- q, k, v = x.unbind(0)

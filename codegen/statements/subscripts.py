@@ -27,6 +27,7 @@ from ...analysis.spelling.expr import (
     Tuple,
     exchange,
     joined,
+    renamed,
 )
 from ..ir.assignment import Assignment
 from .combine import Flow, Gone, axis_of, does, without
@@ -221,3 +222,15 @@ def picked_by_mask(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
         return ()
     step.expr = Ref(x)[Ref(mask)]
     return (rows,)
+
+
+def read_from_front(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
+    """x.gather(1, places % 9): counting from the front is a part of reading at places,
+    as where the file has these from either end."""
+    if not does(step, "GatherElements", "ScatterElements") or step.node is None:
+        return ()
+    places = flow.only(step.node.inputs[1], "Mod")
+    if places is None or places.expr is None:
+        return ()
+    step.expr = renamed(step.expr, {places.outputs[0]: places.expr})
+    return (places,)

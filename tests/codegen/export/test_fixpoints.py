@@ -177,25 +177,3 @@ class Parts(nn.Module):
 def test_parts_and_places(tmp_path: Path) -> None:
     one, two = of_module(Parts(), (torch.randn(2, 6),), {"x": ("n", 6)}, tmp_path)
     assert one == two
-
-
-def test_classes_that_the_file_calls_alike(tmp_path: Path) -> None:
-    """What stands first doesn't hang on which of them has another name by then."""
-    net = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
-        net (float[n, 4] x) => (float[n, 4] y)
-        <float[4, 4] u, float[4, 4] v, float[4, 4] w, float[4, 4] z> {
-        a = MatMul (x, u) b = Tanh (a) c = MatMul (b, v) d = Relu (c) e = MatMul (d, w)
-        f = Add (e, b) g = MatMul (f, z) h = Relu (g) i = MatMul (h, w) y = Add (i, f)
-        }""")
-    random = np.random.default_rng(0).normal
-    for held in net.graph.initializer:
-        array = random(size=(4, 4)).astype(np.float32)
-        held.CopyFrom(onnx.numpy_helper.from_array(array, held.name))
-    paths = (
-        "read/layers.0 read/layers.0 layers.0/mlp layers.0/mlp layers.0/mlp layers.0"
-    )
-    names = [*paths.split(), *(p.replace("0", "1") for p in paths.split()[2:])]
-    for node, path in zip(net.graph.node, names, strict=True):
-        node.name = f"/{path}/{node.op_type}"
-    one, two, _ = texts(net, tmp_path)
-    assert one == two and one.count("class ") > 3

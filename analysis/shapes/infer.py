@@ -39,7 +39,7 @@ from ..ops.facts.fitting_sizes import Fit, Relation
 from ..ops.facts.small_values import constant_node
 from .control_flow import BODIES
 from .onnx_types import infer_types, type_by_schema
-from .requirements import required
+from .requirements import required, required_by
 
 __all__ = ["ShapeFacts", "infer"]
 
@@ -229,6 +229,9 @@ class _Walk:
                         self._settle(value, None, _Trust.NOT_ZERO)
                     self.attempt(body)
                 proposed = dims_by_rule(site) or self._squeezed(site)
+                sizes = [*proposed[0]] if proposed and proposed[0] is not None else []
+                if node.op_type == "Reshape" and sizes.count(None) == 1:
+                    proposed = [self._as_read(site, sizes)]
             if node.op_type == "If" and not node.domain:
                 taken = self._taken(site, inside)
                 columns = range(len(node.outputs))
@@ -257,6 +260,18 @@ class _Walk:
         found = squeezed(site, required(self._root, self.shapes), dims_by_rule)
         self.shapes.settled |= {*site.node.outputs} if found else set()
         return found
+
+    def _as_read(self, site: NodeFacts, sizes: list[Dim | None]) -> PartialDims:
+        """The sizes of a Reshape whose -1 follows from none of what it is given, but
+        is the number that a reader needs, as a product with a matrix does."""
+        out, axis, size = site.node.outputs[0], sizes.index(None), sympy.Dummy()
+        self.shapes.learn_dims(out, tuple(size if d is None else d for d in sizes))
+        for node in {use.node: 0 for use in out.uses() if use.node.graph is self._root}:
+            for relation, a, b in required_by(node, self.shapes):
+                if relation is Relation.EQUAL and a == size and isinstance(b, int):
+                    sizes[axis] = b
+        self.shapes.forget(out)
+        return sizes
 
     def _is_certain(self, value: ir.Value) -> bool:
         """Whether a result's sizes are numbers, and onnx has no other ones."""

@@ -33,7 +33,7 @@ def requirements(model: ir.Model, shapes: ShapeFacts) -> Requirements:
 def required(graph: ir.Graph, shapes: ShapeFacts) -> Iterator[Fit]:
     """Which sizes have to fit each other, as far as they are known."""
     for node in graph:
-        for fit in _required_by(node, shapes):
+        for fit in required_by(node, shapes):
             fit = Fit(fit.relation, plain(fit.a), plain(fit.b))
             free = fit.relation is Relation.BROADCAST and 1 in (fit.a, fit.b)
             if fit.a != fit.b and not free:
@@ -45,7 +45,8 @@ def required(graph: ir.Graph, shapes: ShapeFacts) -> Iterator[Fit]:
             yield from fits
 
 
-def _required_by(node: ir.Node, shapes: ShapeFacts) -> Iterator[Fit]:
+def required_by(node: ir.Node, shapes: ShapeFacts) -> Iterator[Fit]:
+    """What one node requires, beside what is in its bodies."""
     op = lookup(node)
     if op is not None and op.fits is not None:
         with suppress(ValueError, TypeError, IndexError, AssertionError):
@@ -68,8 +69,9 @@ def name_equal_sizes(model: ir.Model, shapes: ShapeFacts) -> bool:
         return size if isinstance(size, int) else simplify(size.subs(found))
 
     for node in model.graph:
-        for relation, a, b in () if node.domain else _required_by(node, shapes):
-            if relation is not Relation.EQUAL or plain(a) != a or plain(b) != b:
+        for relation, a, b in () if node.domain else required_by(node, shapes):
+            exact = a != b and plain(a) == a and plain(b) == b
+            if relation is not Relation.EQUAL or not exact:
                 continue
             rest = sympy.sympify(put(simplify(sympy.sympify(a) - b)))
             free = sorted(rest.free_symbols & {*sizes}, key=sizes.index)

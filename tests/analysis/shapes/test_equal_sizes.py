@@ -75,3 +75,21 @@ def test_what_makes_sizes_known(nodes: str, told: str, emitted: Emit) -> None:
     feed |= {"z": floats(1, 3)} if z else {}
     feed |= {"c": np.array(False)} if c else {}
     check(model, found, feed)
+
+
+def test_minus_one_is_the_number_that_a_product_reads(emitted: Emit) -> None:
+    """As of OPT, whose places of positions follow from the mask's: without tokens, and
+    by allowzero, PyTorch can't tell what -1 is."""
+    model = parse("""g (float[b, s, 4] x, float[c, t, 4] p) => (float[b, s, 2] y)
+        <int64[1] rest = {-1}, float[4, 2] w = {1, 2, 3, 4, 5, 6, 7, 8},
+         int64[4] apart = {0, 0, 2, 2}> {
+        z = Add(x, p)
+        parts = Reshape(z, apart)
+        lead = Shape <start = 0, end = 2>(x)
+        sizes = Concat <axis = 0>(lead, rest)
+        flat = Reshape <allowzero = 1>(parts, sizes)
+        y = MatMul(flat, w) }""")
+    found = emitted(model)
+    assert ", 4)" in found.text and "-1)" not in found.text
+    for new in 3, 0:
+        check(model, found, {"x": floats(2, new, 4), "p": floats(1, 1, 4)})

@@ -71,9 +71,8 @@ class Worklist:
     def run(self) -> int:
         """Rewrite to a fixpoint; returns how many rules applied."""
         before = len(self.history)
-        while any(worklist.queue for worklist in self._lists):
-            for worklist in self._lists:
-                self._exhaust(worklist)
+        while worklist := next((each for each in self._lists if each.queue), None):
+            self._exhaust(worklist)
         return len(self.history) - before
 
     def _exhaust(self, worklist: _Worklist) -> None:

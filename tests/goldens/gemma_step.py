@@ -10,7 +10,7 @@
 
 Source     gemma_step, opset 20, 470 nodes
 Generator  fairhand 0.1.0
-Rewrites   -O1: 8 proven rules applied 81 times, as report.json lists
+Rewrites   -O1: 8 proven rules applied 85 times, as report.json lists
 Weights    weights.safetensors, 8,756 parameters
 
 Edits outlive the next compile, or stop it. Needs PyTorch and safetensors alone.

@@ -16,7 +16,7 @@
 
 Source     gemma_windows, opset 20, 506 nodes
 Generator  fairhand 0.1.0
-Rewrites   -O1: 10 proven rules applied 85 times, as report.json lists
+Rewrites   -O1: 10 proven rules applied 89 times, as report.json lists
 Weights    weights.safetensors, 8,756 parameters
 
 Edits outlive the next compile, or stop it. Needs PyTorch and safetensors alone.

@@ -7,7 +7,7 @@
 
 Source     llama_layers, opset 20, 125 nodes
 Generator  fairhand 0.1.0
-Rewrites   -O1: 5 proven rules applied 20 times, as report.json lists
+Rewrites   -O1: 6 proven rules applied 22 times, as report.json lists
 Weights    weights.safetensors, 3,920 parameters
 
 Edits outlive the next compile, or stop it. Needs PyTorch and safetensors alone.

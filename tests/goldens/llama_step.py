@@ -10,7 +10,7 @@
 
 Source     llama_step, opset 20, 200 nodes
 Generator  fairhand 0.1.0
-Rewrites   -O1: 9 proven rules applied 29 times, as report.json lists
+Rewrites   -O1: 9 proven rules applied 31 times, as report.json lists
 Weights    weights.safetensors, 5,458 parameters
 
 Edits outlive the next compile, or stop it. Needs PyTorch and safetensors alone.

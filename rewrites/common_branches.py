@@ -16,7 +16,7 @@ import onnx_ir as ir
 
 from ..analysis.graph.constants import RANDOM
 from ..analysis.graph.shape_facts import ShapeFacts
-from ..analysis.graph.traversal import all_nodes, bodies, reads_of
+from ..analysis.graph.traversal import all_nodes, bodies, reached, reads_of
 from ..analysis.graph.weight_access import is_weight
 from ..analysis.lazy import lazy
 from ..analysis.ops import lookup
@@ -263,16 +263,11 @@ class _Branches:
         return list(found.values())
 
     def _needs(self, values: Values) -> set[ir.Node]:
-        needed: set[ir.Node] = set()
-        waiting = [value.producer() for value in values]
-        while waiting:
-            node = waiting.pop()
-            if node is None or node not in self.place or node in self.paired:
-                continue
-            if node not in needed:
-                needed.add(node)
-                waiting += [value.producer() for value in reads_of(node)]
-        return needed
+        def makers(values: Iterable[ir.Value]) -> list[ir.Node]:
+            found = (value.producer() for value in values)
+            return [n for n in found if n in self.place and n not in self.paired]
+
+        return {*reached(makers(values), lambda node: makers(reads_of(node)))}
 
     def _says_sizes(self, node: ir.Node) -> bool:
         """Whether it says nothing but sizes, as a mask does that counts places."""
@@ -347,9 +342,7 @@ class _Branches:
                 tensor = value.const_value
                 if tensor is not None and tensor.size == 0:
                     # No weight: each branch has its own.
-                    value = ir.Value(
-                        name=value.name, type=value.type, const_value=tensor
-                    )
+                    value = ir.val(value.name, const_value=tensor)
                     side.register_initializer(value)
                 elif value.producer() not in choice.needs or value in side.outputs:
                     side.append(ir.node("Identity", [value]))

@@ -61,12 +61,8 @@ def string_list(t: Any, words: Sequence[str], name: str, owner: Any) -> Any:
     key = f"stored {name}"
     if key not in owner.meta:
         data = np.frombuffer(json.dumps(list(words)).encode(), np.uint8)
-        owner.meta[key] = ir.Value(
-            name=f"{one_line(owner.name or '')}_{name}",
-            type=ir.TensorType(ir.DataType.UINT8),
-            shape=ir.Shape(data.shape),
-            const_value=ir.Tensor(data),
-        )
+        name = f"{one_line(owner.name or '')}_{name}"
+        owner.meta[key] = ir.val(name, const_value=ir.Tensor(data))
     return t.helper(helpers.stored_strings)(Ref(owner.meta[key]))
 
 

@@ -191,11 +191,7 @@ class GraphEditor:
                 continue
             inputs = [
                 (
-                    ir.Value(
-                        type=ir.TensorType(ir.DataType.from_numpy(x.array.dtype)),
-                        shape=ir.Shape(x.array.shape),
-                        const_value=ir.Tensor(x.array),
-                    )
+                    ir.val(None, const_value=ir.Tensor(x.array))
                     if isinstance(x, NewConstant)
                     else self.value(x, made)
                 )
@@ -226,12 +222,7 @@ class GraphEditor:
         key = _content(array)
         if key not in self._constants:
             name = self.names.value("number" if array.ndim == 0 else "numbers")
-            value = ir.Value(
-                name=name,
-                type=ir.TensorType(ir.DataType.from_numpy(array.dtype)),
-                shape=ir.Shape(array.shape),
-                const_value=ir.Tensor(array, name=name),
-            )
+            value = ir.val(name, const_value=ir.Tensor(array, name=name))
             value.meta["made"] = True
             self.model.graph.register_initializer(value)
             self._constants[key] = value

@@ -352,13 +352,8 @@ def _make_constant(
     """Put an initializer of the same name in the place of a computed value."""
     node = value.producer()
     assert node is not None and node.graph is not None
-    new = ir.Value(
-        name=value.name,
-        shape=ir.Shape(tensor.shape.numpy()),
-        type=ir.TensorType(tensor.dtype),
-        const_value=tensor,
-        metadata_props={**node.metadata_props, **value.metadata_props},
-    )
+    noted = {**node.metadata_props, **value.metadata_props}
+    new = ir.val(value.name, const_value=tensor, metadata_props=noted)
     new.meta[COMPUTED] = True
     names = tuple(origins)
     if names:

@@ -155,9 +155,7 @@ def take_numbers(model: ir.Model, shapes: ShapeFacts) -> int:
 
 def _stored(model: ir.Model, tensor: ir.TensorProtocol) -> ir.Value:
     """A new initializer."""
-    kind = ir.TensorType(tensor.dtype)
-    shape = ir.Shape(tensor.shape.numpy())
-    value = ir.Value(name=tensor.name, shape=shape, type=kind, const_value=tensor)
+    value = ir.val(tensor.name, const_value=tensor)
     model.graph.register_initializer(value)
     return value
 

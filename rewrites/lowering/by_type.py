@@ -79,8 +79,7 @@ class LoweringSite(AdapterSite):
         name = self._names.value(f"{self.node.name}_{suffix}")
         shape, words = ir.Shape([len(labels)]), [str(w).encode() for w in labels]
         tensor = ir.StringTensor(words, shape=shape, name=name)
-        kind = ir.TensorType(ir.DataType.STRING)
-        value = ir.Value(name=name, shape=shape, type=kind, const_value=tensor)
+        value = ir.val(name, const_value=tensor)
         self._main.register_initializer(value)
         return value
 

@@ -28,12 +28,8 @@ def _table(t: Any, n: NodeView, name: str, array: np.ndarray) -> Any:
         return t.tensor(array.tolist(), **like, device=t.device)
     key = f"table {name}"
     if key not in n.node.meta:
-        n.node.meta[key] = ir.Value(
-            name=f"{n.node.name}_{name}",
-            type=ir.TensorType(_dtype(array)),
-            shape=ir.Shape(array.shape),
-            const_value=ir.Tensor(np.ascontiguousarray(array)),
-        )
+        tensor = ir.Tensor(np.ascontiguousarray(array))
+        n.node.meta[key] = ir.val(f"{n.node.name}_{name}", const_value=tensor)
     return Ref(n.node.meta[key])
 
 

@@ -184,13 +184,8 @@ def lift_constants(model: ir.Model) -> None:
             continue
         output, graph = node.outputs[0], node.graph
         tensor = constant_tensor(node, output.name)
-        lifted = ir.Value(
-            name=output.name,
-            shape=ir.Shape(tensor.shape.numpy()),
-            type=ir.TensorType(tensor.dtype),
-            const_value=tensor,
-            metadata_props={**node.metadata_props, **output.metadata_props},
-        )
+        noted = {**node.metadata_props, **output.metadata_props}
+        lifted = ir.val(output.name, const_value=tensor, metadata_props=noted)
         output.replace_all_uses_with(lifted, replace_graph_outputs=True)
         graph.remove(node)
         graph.register_initializer(lifted)
@@ -246,36 +241,16 @@ def split_long(model: ir.Model, names: UniqueNames) -> None:
         long = not node.domain and len(node.inputs) > _MOST_OPERANDS
         if not long or node.op_type not in ("Sum", "Mean", "Max", "Min"):
             continue
-        is_mean, count = node.op_type == "Mean", len(node.inputs)
+        site = AdapterSite(node, TARGET_OPSET, model.graph, names)
+        is_mean, count = node.op_type == "Mean", np.array(len(node.inputs), np.float32)
         joins, given = ("Sum" if is_mean else node.op_type), list(node.inputs)
         while len(given) > (1 if is_mean else _MOST_OPERANDS):
-            part = _before(node, joins, given[:_MOST_OPERANDS], names)
+            part = site.before(joins, given[:_MOST_OPERANDS], "part")
             given = [part, *given[_MOST_OPERANDS:]]
         if is_mean:
-            number = ir.tensor(
-                np.float32(count), name=names.value(f"{node.name}_count")
-            )
-            value = ir.Value(name=number.name, const_value=number)
-            assert node.graph is not None
-            node.graph.register_initializer(value)
-            given.append(_before(node, "CastLike", [value, node.inputs[0]], names))
-            node.op_type = "Div"
-        for i, value_or_none in enumerate(given):
-            node.replace_input_with(i, value_or_none)
-        node.resize_inputs(len(given))
-
-
-def _before(
-    node: ir.Node, kind: str, inputs: list[ir.Value | None], names: UniqueNames
-) -> ir.Value:
-    """The result of a node put before another one, to do a part of its work."""
-    assert node.graph is not None
-    part = ir.node(kind, inputs, name=names.node(f"{node.name}_part"))
-    part.meta.update(node.meta)
-    part.metadata_props.update(node.metadata_props)
-    part.outputs[0].name = names.value(f"{part.name}_output")
-    node.graph.insert_before(node, part)
-    return part.outputs[0]
+            number = site.constant("count", count)
+            given.append(site.before("CastLike", [number, node.inputs[0]], "part"))
+        site.become("Div" if is_mean else joins, given)
 
 
 def remove_idle_nodes(model: ir.Model, names: UniqueNames) -> None:
@@ -346,9 +321,7 @@ def _copy(source: ir.Value, output: ir.Value) -> None:
     """Put an initializer of the same elements in the place of a value."""
     tensor, graph = source.const_value, source.graph
     assert tensor is not None and graph is not None
-    new = ir.Value(
-        name=output.name, type=source.type, shape=source.shape, const_value=tensor
-    )
+    new = ir.val(output.name, const_value=tensor)
     output.replace_all_uses_with(new)
     graph.register_initializer(new)
 

@@ -227,13 +227,7 @@ class AdapterSite:
     def constant(self, suffix: str, array: np.ndarray) -> ir.Value:
         """A new initializer, named after the node."""
         name = self.name(suffix)
-        tensor = ir.Tensor(array, name=name)
-        value = ir.Value(
-            name=name,
-            shape=ir.Shape(array.shape),
-            type=ir.TensorType(tensor.dtype),
-            const_value=tensor,
-        )
+        value = ir.val(name, const_value=ir.Tensor(array, name=name))
         # In the outermost graph it can be seen from everywhere.
         self._main.register_initializer(value)
         return value
@@ -307,11 +301,10 @@ class AdapterSite:
         suffixes: Sequence[str],
         attrs: dict[str, object],
     ) -> ir.Node:
-        node = ir.Node(
-            "",
+        node = ir.node(
             op,
             inputs,
-            ir.convenience.convert_attributes(attrs),  # type: ignore[arg-type]
+            attrs,  # type: ignore[arg-type]
             num_outputs=len(suffixes),
             name=self._names.node(f"{self.node.name}_{suffixes[0]}"),
             metadata_props=dict(self.node.metadata_props),

@@ -54,18 +54,12 @@ def _scale(site: AdapterSite) -> None:
     site.become("Identity" if factor is None else "Mul", operands)
 
 
-@extension("ScaledTanh", attrs=f"alpha beta {OLD}", domain="")
-def _scaled_tanh(site: AdapterSite) -> None:
+@extension("ParametricSoftplus", "ScaledTanh", attrs=f"alpha beta {OLD}", domain="")
+def _scaled_function(site: AdapterSite) -> None:
+    kind = site.node.op_type.removeprefix("Parametric").removeprefix("Scaled")
     alpha, beta = _number(site, "alpha"), _number(site, "beta")
     inner = _scaled(site, site.data, beta, "scaled")
-    site.become("Mul", [site.before("Tanh", [inner], "tanh"), alpha])
-
-
-@extension("ParametricSoftplus", attrs=f"alpha beta {OLD}", domain="")
-def _parametric_softplus(site: AdapterSite) -> None:
-    alpha, beta = _number(site, "alpha"), _number(site, "beta")
-    inner = _scaled(site, site.data, beta, "scaled")
-    site.become("Mul", [site.before("Softplus", [inner], "softplus"), alpha])
+    site.become("Mul", [site.before(kind, [inner], kind.lower()), alpha])
 
 
 @extension("ImageScaler", attrs=f"bias scale {OLD}", domain="")

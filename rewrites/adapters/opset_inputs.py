@@ -142,16 +142,15 @@ def scan(site: AdapterSite) -> None:
             "export the model with opset 9 or newer",
         )
     body = site.node.attributes["body"].as_graph()
-    options = {"num_scan_inputs": site.take_int("num_scan_inputs", 0)}
+    scans = site.take_int("num_scan_inputs", 0)
     directions = site.take_ints("directions")
     sequences = [site.need(i) for i in range(1, len(site.inputs))]
     rows = [_row(value, site.name("row")) for value in sequences]
     site.become("Scan", sequences, num_scan_inputs=len(rows))
-    inner = ir.Node(
-        "",
+    inner = ir.node(
         "Scan",
         rows,
-        ir.convenience.convert_attributes({"body": body, **options}),
+        {"body": body, "num_scan_inputs": scans},
         num_outputs=len(body.outputs),
         name=site.name("row"),
     )

@@ -21,7 +21,7 @@ import onnx
 
 from fairhand.analysis import ops
 from fairhand.analysis.ops.registry import OPS, OpDef
-from fairhand.analysis.ops.type_rules import EXPERIMENTAL, UNLISTED
+from fairhand.analysis.ops.type_rules import UNLISTED
 from fairhand.rewrites.adapters.opset_adapters import TARGET_OPSET
 from fairhand.rewrites.lowering import load_all
 from fairhand.rewrites.lowering.by_type import LOWERINGS
@@ -95,7 +95,9 @@ def operators_page() -> str:
     count = f"\n{len(rows)} operators, {sum(len(cases_of(op)) for op in rows)} cases.\n"
     own = ", ".join(sorted(name for domain, name in spelled_apart() if domain))
     own = textwrap.fill(f"{own}, and {UNLISTED} of ai.onnx.", 88)
-    early = f"{', '.join(EXPERIMENTAL[:-1])} and {EXPERIMENTAL[-1]}"
+    bare = {name for domain, name in spelled_apart() if not domain} - {UNLISTED}
+    *tried, last = sorted(bare)
+    early = f"{', '.join(tried)} and {last}"
     own += "\n\n" + textwrap.fill(
         f"So are {early}, which ONNX had before opset 10.", 88
     )

@@ -8,13 +8,12 @@ from functools import lru_cache
 
 import onnx_ir as ir
 
+from ..errors import MALFORMED
 from ..graph.dims import Dim, ceildiv, plain, product, simplify
-from ..graph.shape_facts import ShapeFacts
+from ..graph.shape_facts import NodeFacts, ShapeFacts
 from ..graph.traversal import all_nodes
+from ..ops import lookup
 from ..ops.facts.flop_counts import total
-from .flops import flops
-
-__all__ = ["GraphCost", "bytes_of", "flops", "graph_cost"]
 
 
 @dataclass(frozen=True)
@@ -70,6 +69,21 @@ def graph_cost(model: ir.Model, shapes: ShapeFacts) -> GraphCost:
     return GraphCost(
         nodes, total(counts), total(sizes), tuple(sorted(unknown)), unsized
     )
+
+
+def flops(node: ir.Node, shapes: ShapeFacts) -> Dim | None:
+    """How many arithmetic operations a node takes, as ops/facts/flop_counts.py counts.
+
+    None for an operator of which that is not said, and where a needed size is unknown
+    or isn't there.
+    """
+    op = lookup(node)
+    if op is None:
+        return 0 if _is_constant(node) else None
+    try:
+        return op.count_flops(NodeFacts(node, shapes))
+    except MALFORMED:  # of other axes than the operator takes: spelling it refuses them
+        return None
 
 
 @lru_cache(maxsize=65536)

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import onnx_ir as ir
 
-from ..cost.flops import flops
+from ..cost.graph_cost import flops
 from ..cost.typical_sizes import Sizes
 from ..graph.shape_facts import ShapeFacts
 from ..graph.traversal import reads_of

@@ -34,7 +34,7 @@ from .facts import (
 )
 from .facts.fitting_sizes import Fits
 from .facts.index_maps import IndexMap
-from .facts.requirements import Requirement
+from .facts.requirements import Between, IndexOf, Requirement
 from .facts.tiles import TileNeeds
 from .module_form import ModuleForm
 from .node_view import NodeView
@@ -229,6 +229,16 @@ def _derived(index_map: IndexMap) -> Mapping[str, Any]:
     }
 
 
+# What is required of inputs by operators that have no OpDef: they hold others, are
+# lowered, or belong to opsets that are brought to a newer one; a model is looked at
+# before any of that.
+REQUIRES: Mapping[tuple[str, str], Mapping[int, Requirement]] = {
+    ("", "Loop"): {0: Between(1, 4)},
+    ("", "Scatter"): {1: IndexOf(0, "axis")},
+    ("ai.onnx.ml", "ArrayFeatureExtractor"): {1: IndexOf(0, -1)},
+    (DOMAIN, "EmbedLayerNormalization"): {0: IndexOf(2), 1: IndexOf(4), 8: IndexOf(3)},
+    (DOMAIN, "RotaryEmbedding"): {1: IndexOf(2)},
+}
 OPS: dict[tuple[str, str], OpDef] = {}
 registered: dict[tuple[str, str], OpDef] = {}  # by users
 

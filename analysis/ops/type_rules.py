@@ -19,11 +19,6 @@ from onnx.defs import OpSchema
 
 # The one that ONNX Runtime keeps in ONNX's own domain; no version of ONNX had it.
 UNLISTED = "SimplifiedLayerNormalization"
-# Those that ONNX had there before opset 10, and onnx has forgotten.
-EXPERIMENTAL = (
-    *("Affine", "Crop", "DynamicSlice", "ImageScaler"),
-    *("ParametricSoftplus", "Scale", "ScaledTanh"),
-)
 # Those that it has there before ONNX: its optimiser writes the first in any opset.
 EARLY = ("LayerNormalization", "MeanVarianceNormalization", "ThresholdedRelu")
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import onnx_ir as ir
 
-from ...analysis.cost.flops import flops
+from ...analysis.cost.graph_cost import flops
 from ...analysis.cost.typical_sizes import BATCH, Sizes
 from ...analysis.graph.dims import product
 from ...analysis.graph.shape_facts import ShapeFacts

@@ -23,7 +23,7 @@ from ...analysis.ops.facts.requirements import (
     Requirement,
 )
 from ...analysis.ops.facts.sizes_elementwise import broadcast_together, like_input
-from ...analysis.ops.undefined import REQUIRES
+from ...analysis.ops.registry import REQUIRES
 from ...rewrites.adapters.cleanup import constant_tensor
 
 # A size as a graph states it: a number, a symbolic dimension's name, or unknown.

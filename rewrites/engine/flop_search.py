@@ -15,7 +15,7 @@ from heapq import heappop, heappush
 import onnx_ir as ir
 import sympy
 
-from ...analysis.cost.flops import flops
+from ...analysis.cost.graph_cost import flops
 from ...analysis.graph.dims import Dim
 from ..language.pattern import Apply, Chain, Many, Term
 from ..language.rule import Rule

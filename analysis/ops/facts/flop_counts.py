@@ -1,4 +1,4 @@
-"""How many arithmetic operations a node takes; analysis/cost/flops.py asks.
+"""How many arithmetic operations a node takes; analysis/cost/graph_cost.py asks.
 
 What is counted, per element or in all:
 

@@ -103,19 +103,14 @@ def mapping_type(node: ir.Node, shapes: ShapeFacts) -> MappingType:
         return op.mapping
     result = shapes.dims(node.outputs[0])
     computed = [v for v in node.inputs if v is not None and v.const_value is None]
-    return most_complex(op.mapping, *(_of_operand(shapes, v, result) for v in computed))
+    # One-to-Many too where the sizes aren't known well enough to rule it out.
+    alike = all(_same_dims(shapes.dims(v), result) for v in computed)
+    return op.mapping if alike else most_complex(op.mapping, ONE_TO_MANY)
 
 
 def most_complex(*types: MappingType) -> MappingType:
     """The type of what has inputs, or parts, of these types."""
     return max(types, key=COMPLEXITY.index)
-
-
-def _of_operand(
-    shapes: ShapeFacts, value: ir.Value, result: Dims | None
-) -> MappingType:
-    """One-to-Many too where the sizes aren't known well enough to rule it out."""
-    return ONE_TO_ONE if _same_dims(shapes.dims(value), result) else ONE_TO_MANY
 
 
 def _same_dims(a: Dims | None, b: Dims | None) -> bool:

@@ -64,15 +64,13 @@ class Trials:
             for place, step in self.steps.get(node, ()):
                 if isinstance(step, Block):
                     return []
-                whole = set(step.work()) <= set(nodes)
-                for one in [step] if whole else self._by_itself(node):
+                row = [step]
+                if not set(step.work()) <= set(nodes):  # a part of a layer
+                    row = self.spelling.spell(node, None, set(node.outputs))
+                for one in row:
                     found.setdefault(one, (place, i))
         spelled = not (self.spelling.missing or self.spelling.refused)
         return sorted(found, key=found.__getitem__) if spelled else []
-
-    def _by_itself(self, node: ir.Node) -> list[Assignment]:
-        """Where others that the layer stands for aren't there."""
-        return self.spelling.spell(node, None, set(node.outputs))
 
 
 def images(model: ir.Model, shapes: ShapeFacts) -> set[ir.Value]:

@@ -16,6 +16,7 @@ from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.ops.operands import equal
 from ...analysis.spelling.expr import (
     Attribute,
+    Binary,
     Call,
     DeviceOf,
     DimOf,
@@ -173,20 +174,16 @@ def _as_it_was(column: ir.Value, numbers: ir.Value, expr: Expr) -> Expr | None:
 def picked_along(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
     """x[:, index] of an axis that was brought to the front for the operator."""
     is_last = does(step, "Transpose")
-    picked = flow.before(step, "Gather", "GatherND") if is_last else None
+    picked = flow.before(step, "Gather") if is_last else None
     turned = flow.before(picked, "Transpose")
     if picked is None or turned is None or not isinstance(picked.expr, Subscript):
         return ()
     perms = [s.node.attributes.get_ints("perm") for s in (turned, step) if s.node]
     first, back = (list(perm or ()) for perm in perms)
     (x,), (_, *index) = turned.reads(), picked.expr.operands
-    places = picked.node.inputs[1] if picked.node else None
-    dims = shapes.dims(places) if places is not None else None
     if not first or sorted(first[1:]) != first[1:] or len(index) != 1:
         return ()
-    if does(picked, "Gather") and axis_of(picked, len(first)):
-        return ()
-    if does(picked, "GatherND") and (dims or ())[-1:] != (1,):
+    if axis_of(picked, len(first)):
         return ()
     if back != [first.index(i) for i in range(len(first))]:
         return ()
@@ -229,8 +226,9 @@ def read_from_front(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
     as where the file has these from either end."""
     if not does(step, "GatherElements", "ScatterElements") or step.node is None:
         return ()
-    places = flow.only(step.node.inputs[1], "Mod")
-    if places is None or places.expr is None:
+    places = flow.only(step.node.inputs[1])
+    made = places and places.expr
+    if not (places and isinstance(made, Binary) and made.label == "%"):
         return ()
-    step.expr = renamed(step.expr, {places.outputs[0]: places.expr})
+    step.expr = renamed(step.expr, {places.outputs[0]: made})
     return (places,)

@@ -335,14 +335,6 @@ def _unary(function: Callable[[Any], Any]) -> ValueRule:
     return values
 
 
-def _floor(x: Any) -> Any:
-    return float(math.floor(x)) if isinstance(x, float) else floor(x)
-
-
-def _ceil(x: Any) -> Any:
-    return float(math.ceil(x)) if isinstance(x, float) else simplify(-floor(-x))
-
-
 def _absolute(x: Any) -> Any:
     if isinstance(x, float):
         return abs(x)
@@ -357,8 +349,11 @@ def _sign(x: Dim) -> Dim | None:
     return 1 if at_least(x, 1) else None
 
 
-floor_, ceil_ = _unary(_floor), _unary(_ceil)
+floor_ = _unary(lambda x: float(math.floor(x)) if isinstance(x, float) else floor(x))
 neg = _unary(lambda x: -x if isinstance(x, float) else simplify(-x))
+ceil_ = _unary(
+    lambda x: float(math.ceil(x)) if isinstance(x, float) else simplify(-floor(-x))
+)
 abs_, sign, not_ = _unary(_absolute), _unary(_sign), _unary(operator.not_)
 
 

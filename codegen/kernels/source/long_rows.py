@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
+from ....analysis.graph.traversal import reached
 from ....analysis.spelling.expr import ATOM, Expr, HelperRef, Name
 from ..program.program import NoKernel, Operation
 from .row_kernel import LEAST, WIDTH, KernelBody, Source, as_stored
@@ -40,13 +41,10 @@ class _Loops(KernelBody):
 
     def needed(self, texts: list[str]) -> list[str]:
         """The lines, in order, that compute what some expressions read."""
-        todo = set[str]().union(*map(self._parts_of, texts))
-        found = set(todo)
-        while todo:
-            name = todo.pop()
-            own = self.elements.get(name, "").partition(" = ")[2]
-            todo |= self._parts_of(own) - found
-            found |= todo
+        found = reached(
+            set[str]().union(*map(self._parts_of, texts)),
+            lambda x: self._parts_of(self.elements.get(x, "").partition(" = ")[2]),
+        )
         return [v for k, v in self.elements.items() if k in found]
 
     def loop(self, texts: list[str], last: list[str]) -> None:

@@ -17,11 +17,7 @@ from ..analysis.graph.dims import Dim, Dims
 from ..analysis.graph.shape_facts import Content, ShapeFacts
 from ..analysis.graph.traversal import all_nodes
 from ..analysis.shapes.infer import infer
-from ..analysis.shapes.requirements import (
-    Requirements,
-    name_equal_sizes,
-    requirements,
-)
+from ..analysis.shapes.requirements import Requirements, name_equal_sizes, requirements
 from .adapters.cleanup import give_texts
 from .certificate.proof_store import proven
 from .certificate.rule_file import RuleFile

@@ -29,15 +29,7 @@ from ...analysis.ops.module_form import ModuleForm
 from ...analysis.ops.node_view import describe
 from ...analysis.oracle.child import to_array, to_value
 from ...analysis.shapes.infer import infer
-from ...analysis.spelling.expr import (
-    DeviceOf,
-    DimOf,
-    Expr,
-    Leaf,
-    Ref,
-    helpers,
-    render,
-)
+from ...analysis.spelling.expr import DeviceOf, DimOf, Expr, Leaf, Ref, helpers, render
 from ..ir.assignment import Assignment, LayerRef
 from ..ir.control_flow import Block
 from ..ir.identifiers import unused, variable

@@ -10,14 +10,7 @@ import numpy as np
 import sympy
 
 from ...errors import FairhandError
-from ...graph.dims import (
-    Dim,
-    Dims,
-    floor,
-    product,
-    quotient,
-    same,
-)
+from ...graph.dims import Dim, Dims, floor, product, quotient, same
 from ...graph.shape_facts import DimsResult, NodeFacts
 from .small_values import as_rational
 

@@ -11,10 +11,7 @@ import onnx_ir as ir
 
 from ...graph.dims import Dim, same
 from ...spelling.expr import DimOf, Expr
-from ..facts import (
-    cuts,
-    flop_counts,
-)
+from ..facts import cuts, flop_counts
 from ..facts.requirements import Between, IndexOf, PlaceIn
 from ..helpers import indexing as helpers
 from ..module_form import ModuleForm, Weight

@@ -9,11 +9,7 @@ from typing import Any
 from ...graph.dims import Dim, Dims, at_least, same
 from ...graph.parameters import has_name
 from ...spelling.expr import DimOf, Expr
-from ..facts import (
-    cuts,
-    fitting_sizes,
-    sizes_elementwise,
-)
+from ..facts import cuts, fitting_sizes, sizes_elementwise
 from ..facts.requirements import EVERY, Between, Parts
 from ..helpers import movement as helpers
 from ..node_view import NodeView

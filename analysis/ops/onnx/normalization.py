@@ -10,12 +10,7 @@ import onnx_ir as ir
 
 from ...graph.dims import same
 from ...graph.parameters import is_derived, is_filler
-from ..facts import (
-    cuts,
-    fitting_sizes,
-    sizes_elementwise,
-    tiles,
-)
+from ..facts import cuts, fitting_sizes, sizes_elementwise, tiles
 from ..helpers import norms as helpers
 from ..module_form import ModuleForm, Weight
 from ..node_view import NodeView, constant

@@ -8,12 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..facts import (
-    cuts,
-    flop_counts,
-    sizes_elementwise,
-    tiles,
-)
+from ..facts import cuts, flop_counts, sizes_elementwise, tiles
 from ..facts.requirements import Axes, Between
 from ..helpers import elementwise as helpers
 from ..node_view import NodeView

@@ -16,11 +16,7 @@ from ..launch.launcher import Parameter
 from ..program.program import Argument, KernelProgram
 from ..source.row_kernel import Source
 from .attention import KEYS as PLAIN_KEYS
-from .attention import (
-    AttentionLauncher,
-    AttentionSource,
-    HeadIndices,
-)
+from .attention import AttentionLauncher, AttentionSource, HeadIndices
 
 QUERIES = HeadIndices(
     ("batch", "heads", "0", "width[None, :]"),

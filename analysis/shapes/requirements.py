@@ -58,8 +58,8 @@ def name_equal_sizes(model: ir.Model, shapes: ShapeFacts) -> bool:
     that they have to be; return whether there are such, and `shapes` is out of date.
 
     An exporter that is told nothing names each axis: "s15" places in a cache of keys,
-    "s90" in one of values. Not asked are nodes in bodies, which may not run, and those
-    of other domains than ONNX's, whose kernels take more than is written of them.
+    "s90" in one of values. Not asked are nodes in bodies, which may not run, of other
+    domains, whose kernels take more than is written, and Reshape: 0 is another size.
     """
     inputs = {v: shapes.dims(v) or () for v in model.graph.inputs}
     sizes = [d for dims in inputs.values() for d in dims if isinstance(d, sympy.Symbol)]
@@ -69,9 +69,9 @@ def name_equal_sizes(model: ir.Model, shapes: ShapeFacts) -> bool:
         return size if isinstance(size, int) else simplify(size.subs(found))
 
     for node in model.graph:
-        for relation, a, b in () if node.domain else required_by(node, shapes):
-            exact = a != b and plain(a) == a and plain(b) == b
-            if relation is not Relation.EQUAL or not exact:
+        for relation, a, b in required_by(node, shapes):
+            asked = relation is Relation.EQUAL and node.op_type != "Reshape"
+            if not asked or node.domain or plain(a) != a or plain(b) != b:
                 continue
             rest = sympy.sympify(put(simplify(sympy.sympify(a) - b)))
             free = sorted(rest.free_symbols & {*sizes}, key=sizes.index)
@@ -83,6 +83,8 @@ def name_equal_sizes(model: ir.Model, shapes: ShapeFacts) -> bool:
                 found[last] = other
                 found = {size: put(to) for size, to in found.items()}
     for value, dims in inputs.items():
-        if found and (told := [*map(put, dims)]) != [*dims]:
+        # What computes with names, as "2*k", is a name to ONNX Runtime, and stays one.
+        told = [found.get(d, d) if isinstance(d, sympy.Symbol) else d for d in dims]
+        if told != [*dims]:
             value.shape = ir.Shape(d if isinstance(d, int) else text(d) for d in told)
     return bool(found)

@@ -549,7 +549,8 @@ def _attended(
         )
     least = op.CastLike(-math.inf, q)
     scale = op.CastLike(q.shape[-1] ** -0.5 if scale is None else scale, q)
-    turned = op.Transpose(k, perm=[*range(rank - 2), rank - 1, rank - 2])
+    last = len(k.shape) - 1
+    turned = op.Transpose(k, perm=[*range(last - 1), last, last - 1])
     scores = op.MatMul(op.Mul(q, scale), turned)
     if causal:
         sizes = op.Concat(*(op.Shape(x, start=-2, end=-1) for x in (q, k)), axis=0)

@@ -148,10 +148,8 @@ def _tried(running: Apart, given: dict[str, Any], leaps: bool) -> dict[str, Any]
     found = running.call(_TRIAL, given)
     alone, shown = found["alone"], found["shown"]
     if not np.isfinite(alone).all():
-        raise VerificationError(
-            "tokens can't be generated: the network's own scores of tokens that were"
-            " drawn at random are not all numbers"
-        )
+        what = "the network's own scores of tokens drawn at random aren't all numbers"
+        raise VerificationError(f"tokens can't be generated: {what}")
     with np.errstate(invalid="ignore"):
         distance = np.abs(alone - shown) / np.abs(alone).max()
     error = float(np.nan_to_num(distance, nan=np.inf).max())

@@ -66,11 +66,10 @@ def _angles(step: Assignment) -> Iterator[tuple[str, ir.Value]]:
                 options = dict(zip(keywords[::-1], given[::-1], strict=False))
                 both = options["rotary"].operands
         for word, x in zip(("cos", "sin"), both, strict=False):
-            table = x
-            while isinstance(table, Subscript):
-                table = table.operands[0]
-            if isinstance(table, Ref):
-                yield word, table.value
+            while isinstance(x, Subscript):
+                x = x.operands[0]
+            if isinstance(x, Ref):
+                yield word, x.value
 
 
 _Rotation: TypeAlias = tuple[_Turned, ir.Value, ir.Value]  # and cosines, and sines

@@ -173,8 +173,7 @@ def _as_it_was(column: ir.Value, numbers: ir.Value, expr: Expr) -> Expr | None:
 
 def picked_along(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
     """x[:, index] of an axis that was brought to the front for the operator."""
-    is_last = does(step, "Transpose")
-    picked = flow.before(step, "Gather") if is_last else None
+    picked = flow.before(step, "Gather") if does(step, "Transpose") else None
     turned = flow.before(picked, "Transpose")
     if picked is None or turned is None or not isinstance(picked.expr, Subscript):
         return ()
@@ -183,12 +182,10 @@ def picked_along(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
     (x,), (_, *index) = turned.reads(), picked.expr.operands
     if not first or sorted(first[1:]) != first[1:] or len(index) != 1:
         return ()
-    if axis_of(picked, len(first)):
+    turns = [first.index(i) for i in range(len(first))]
+    if back != turns or axis_of(picked, len(first)):
         return ()
-    if back != [first.index(i) for i in range(len(first))]:
-        return ()
-    before = [slice(None)] * first[0]
-    step.expr = Ref(x)[tuple([*before, index[0]])]
+    step.expr = Ref(x)[tuple([*[slice(None)] * first[0], index[0]])]
     return picked, turned
 
 

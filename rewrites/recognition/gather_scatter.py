@@ -1,8 +1,7 @@
 """What is scattered to places that are a part of a tensor as it lies, and gathered at a
 column of places.
 
-Exporters write `x[:, 2:5] = y` so, with the places of all that is replaced, and
-`x[index]`.
+Exporters write `x[:, 2:5] = y` so, with all places that are replaced, and `x[index]`.
 """
 
 from __future__ import annotations
@@ -137,8 +136,7 @@ def gather_of_column(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognit
     """Gather, but for a matrix of weights, which isn't an Embedding by that, and what a
     mask picks, which has a text of its own."""
     x, at = node.inputs
-    if x is None or at is None:
-        return
+    assert x is not None and at is not None
     whole, dims = (around.facts.dims(value) for value in (x, at))
     if whole is None or not dims or dims[-1] != 1:
         return

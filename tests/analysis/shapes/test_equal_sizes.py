@@ -93,3 +93,17 @@ def test_minus_one_is_the_number_that_a_product_reads(emitted: Emit) -> None:
     assert ", 4)" in found.text and "-1)" not in found.text
     for new in 3, 0:
         check(model, found, {"x": floats(2, new, 4), "p": floats(1, 1, 4)})
+
+
+def test_what_computes_with_a_name_is_one_to_onnx_runtime(emitted: Emit) -> None:
+    """The k of another input is 3; nothing says that this one's has to be."""
+    model = parse("""g (float[n, k] x, float["2*k"] y) => (float[n, 2] z, float o)
+        <float[3, 2] w = {1, 2, 3, 4, 5, 6}> {
+        z = MatMul(x, w) s = Shape(y) o = ConstantOfShape(s) }""")
+    check(model, emitted(model), {"x": floats(2, 3), "y": floats(7)})
+
+
+def test_a_reshape_to_no_elements_copies_a_size(emitted: Emit) -> None:
+    model = parse("""g (float[n] x, float[m] y) => (float z, float o) {
+        s = Shape(y) z = Reshape(x, s) o = ConstantOfShape(s) }""")
+    check(model, emitted(model), {"x": floats(3), "y": floats(0)})

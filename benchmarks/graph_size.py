@@ -58,9 +58,9 @@ follows on a sum in every block, has 1,095 nodes then.
 
 {nodes}
 
-**Operations** are arithmetic operations in millions, as analysis/cost/flops.py counts
-them: 2 per product in a contraction, 1 per element of an elementwise operator, 0 for
-movement. A dynamic size is taken for {other}, a batch for {batch}. "-" stands for a
+**Operations** are arithmetic operations in millions, as graph_cost.py of analysis/cost
+counts them: 2 per product in a contraction, 1 per element of an elementwise operator, 0
+for movement. A dynamic size is taken for {other}, a batch for {batch}. "-" stands for a
 graph that has operators without such a count, in general because they are not in the
 ONNX standard.
 

@@ -267,7 +267,7 @@ class _Walk:
         out, axis, size = site.node.outputs[0], sizes.index(None), sympy.Dummy()
         self.shapes.learn_dims(out, tuple(size if d is None else d for d in sizes))
         for node in {use.node: 0 for use in out.uses() if use.node.graph is self._root}:
-            for relation, a, b in required_by(node, self.shapes):
+            for relation, a, b in () if node.domain else required_by(node, self.shapes):
                 if relation is Relation.EQUAL and a == size and isinstance(b, int):
                     sizes[axis] = b
         self.shapes.forget(out)

@@ -537,19 +537,19 @@ def _attended(
 ) -> Any:
     """By its definition, of any axes and any scale; where a row may be left without a
     place PyTorch gives 0 of it."""
-    rank, empty = len(q.shape), mask is not None and _may_hide_all(mask)
+    rank, last = len(q.shape), len(k.shape) - 1
+    empty = mask is not None and _may_hide_all(mask)
     op: Any = onnxscript.opset18
     if enable_gqa and (times := q.shape[-3] // k.shape[-3]) > 1:
         wide, heads = [1] * (rank - 2) + [times, 1, 1], op.Shape(q, start=-3, end=-2)
         each = (op.Expand(op.Unsqueeze(x, [rank - 2]), wide) for x in (k, v))
         ends = ((op.Shape(x, end=-3), op.Shape(x, start=-2)) for x in (k, v))
         k, v = (
-            op.Reshape(x, op.Concat(lead, heads, last, axis=0))
-            for x, (lead, last) in zip(each, ends, strict=True)
+            op.Reshape(x, op.Concat(lead, heads, end, axis=0))
+            for x, (lead, end) in zip(each, ends, strict=True)
         )
     least = op.CastLike(-math.inf, q)
     scale = op.CastLike(q.shape[-1] ** -0.5 if scale is None else scale, q)
-    last = len(k.shape) - 1
     turned = op.Transpose(k, perm=[*range(last - 1), last, last - 1])
     scores = op.MatMul(op.Mul(q, scale), turned)
     if causal:

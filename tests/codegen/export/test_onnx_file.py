@@ -203,6 +203,16 @@ def test_grouped_heads_of_any_axes(tmp_path: Path, lead: tuple[int, ...]) -> Non
     assert ("enable_gqa=True" in text) == (len(lead) == 1)
 
 
+class Shared(nn.Module):
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        return nn.functional.scaled_dot_product_attention(q, k, k)
+
+
+def test_keys_of_fewer_axes_serve_all_queries(tmp_path: Path) -> None:
+    given = torch.randn(2, 3, 5, 8), torch.randn(3, 7, 8)
+    assert fairhand.export(Shared(), given, tmp_path / "x.onnx").worst < 1e-5
+
+
 def test_a_module_in_training_mode_is_exported_as_it_evaluates(tmp_path: Path) -> None:
     """And that it was in training mode is said, of a part of it too."""
     module = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)).eval()

@@ -23,7 +23,7 @@ from ..ops.facts.index_functions import (
 )
 
 _STORED = 1 << 16  # elements of a constant that are looked at, at most
-_FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE)
+_FLOATS = {ir.DataType[x] for x in ("FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE")}
 _AXES = 8  # that places are given along, at most
 _MOST_EXACT = 1 << 8  # whole number that floats of any type hold
 DEPTH = 64  # operators between a tensor and the sizes that it comes from
@@ -83,6 +83,8 @@ class Places:
 
 def _counted(array: np.ndarray | None) -> Found:
     """Stored whole numbers that grow by a fixed step along each axis, or places."""
+    if array is not None and array.dtype.name == "bfloat16":
+        array = array.astype(np.float32)  # one of NumPy's own
     if array is None or array.dtype.kind not in "if" or not 0 < array.size <= _STORED:
         return None
     if array.dtype.kind == "f" and not (array.size == 1 and abs(array) <= _MOST_EXACT):

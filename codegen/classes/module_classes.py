@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from ...analysis.graph.parameters import is_parameter, is_saved
 from ...analysis.ops.module_form import ModuleForm
 from ...analysis.spelling.expr import TORCH_DTYPES, render, spell
 from ..ir.assignment import Assignment, Readers, readers_of
@@ -322,7 +323,10 @@ class ClassTable:
         shape = f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
         assert what.dtype is not None
         dtype = TORCH_DTYPES[what.dtype]
-        options = "" if dtype == "float32" else f", dtype=torch.{dtype}"
+        # What load() fills is made in PyTorch's own type, as its layers' weights are.
+        filled = is_parameter(what) or not self.faithful or is_saved(what)
+        usual = dtype == "float32" or (filled and dtype in ("float16", "bfloat16"))
+        options = "" if usual else f", dtype=torch.{dtype}"
         return f"torch.empty({shape}{options})", column + len(dims)
 
     def usual(self, call: ModuleCall) -> list[Any]:

@@ -2,13 +2,16 @@
 
 A network may be cast to half precision, and its weights, inputs and what is computed
 from them with it; what is made of integers stays float32. PyTorch's layers refuse two
-types, and its sums become float32 again.
+types, and its sums become float32 again. So may one of half precision be made anew in
+float32: what it computes in float32 becomes the network's type again, not half.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -18,30 +21,38 @@ from ...analysis.graph.traversal import bodies
 from ...analysis.graph.weight_access import glance
 from ...analysis.ops.registry import ONE_TO_ONE, lookup
 from ...analysis.spelling.expr import Expr, Literal, Name, Ref, exchange
+from .module_scopes import Scope
 
 _FLOAT = ir.DataType.FLOAT
-_HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.DOUBLE)
+_OTHERS = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.DOUBLE)
 
 
 class FloatTypes:
-    """`fixed` are values that are float32 whatever type the network is cast to.
+    """`fixed` are values of the network's type whatever type the network is cast to.
 
-    Of a network that has weights of several types, none are; one number, as the root
-    that scales Gemma's embeddings, makes no type. `idle` are casts whose result is cast
-    again, by its only reader.
+    That is the one type that weights and inputs have beside float32, or float32. One
+    number, as the root that scales Gemma's embeddings, makes no type. `idle` are casts
+    whose result is cast again, by its only reader.
     """
 
-    def __init__(self, model: ir.Model) -> None:
+    def __init__(
+        self, model: ir.Model, scopes: Mapping[ir.Node, tuple[Scope, ...]]
+    ) -> None:
         self.fixed: set[ir.Value] = set()
         self.idle: set[ir.Node] = set()
         self._bounds: dict[ir.Node, ir.Value] = {}
         self._like: dict[tuple[ir.Node, int], ir.Value] = {}
         self._settled: set[ir.Node] = set()  # given the network's type at once
         self._known: list[ir.Value] = []  # of the network's type, in order
+        self._scopes, self._casts = scopes, dict[ir.Node, ir.Value]()
+        self._widened: dict[ir.Value, ir.Node] = {}  # by a cast to float32 before
         stored = (v for v in model.graph.initializers.values() if not _is_scalar(v))
-        if any(value.dtype in _HALF for value in (*stored, *model.graph.inputs)):
+        types = {value.dtype for value in (*stored, *model.graph.inputs)}
+        others = [dtype for dtype in _OTHERS if dtype in types]
+        if len(others) > 1:
             return
-        self._known += (v for v in model.graph.inputs if v.dtype == _FLOAT)
+        self._type = next(iter(others), _FLOAT)
+        self._known += (v for v in model.graph.inputs if v.dtype == self._type)
         self._places = {node: i for i, node in enumerate(model.graph)}
         for node in model.graph:
             self._visit(node)
@@ -49,6 +60,10 @@ class FloatTypes:
     def like(self, node: ir.Node, place: int) -> ir.Value | None:
         """The operand whose type another one has to take; None where it may stay."""
         return self._like.get((node, place))
+
+    def cast(self, node: ir.Node) -> ir.Value | None:
+        """The value whose type a cast is to; None where it is to the one it says."""
+        return self._casts.get(node)
 
     def in_bounds(self, node: ir.Node, expr: Expr) -> Expr:
         """An expression whose lowest and largest floats are those of the network's."""
@@ -59,7 +74,7 @@ class FloatTypes:
         info = Name("torch.finfo")(dtype)
 
         def replace(part: Expr) -> Expr | None:
-            end = _end(part.label) if isinstance(part, Literal) else ""
+            end = self._end(part.label) if isinstance(part, Literal) else ""
             return getattr(info, end) if end else None
 
         bounded = exchange(expr, replace)
@@ -68,11 +83,11 @@ class FloatTypes:
     def _visit(self, node: ir.Node) -> None:
         for inner in itertools.chain(*bodies(node)):
             self._visit(inner)
-        inputs = enumerate(node.inputs)
-        operands = [(i, v) for i, v in inputs if v is not None and v.dtype == _FLOAT]
+        inputs = ((i, v) for i, v in enumerate(node.inputs) if v is not None)
+        operands = [(i, v) for i, v in inputs if v.dtype == self._type]
         fixed = [(i, v) for i, v in operands if v in self.fixed]
         moving = [v for _, v in operands if v not in self.fixed and not _is_number(v)]
-        if any(_is_number(v) and _end(_number(v)) for _, v in operands):
+        if any(_is_number(v) and self._end(_number(v)) for _, v in operands):
             like = next((v for v in moving if v.const_value is None), None)
             if like is None and not moving:
                 like = self._alive(node)
@@ -94,13 +109,45 @@ class FloatTypes:
                 if producer is not None and producer.op_type == "Cast" and alone:
                     self.idle.add(producer)
         is_known = bool(moving) or (node.op_type == "CastLike" and not fixed)
+        is_known |= self._type != _FLOAT and self._follow_casts(node, bool(moving))
         made = [list(body.outputs)[-len(node.outputs) :] for body in bodies(node)]
         for i, value in enumerate(node.outputs):
             if made:  # by the branches, or in a body
                 is_known = not all(self.fixed.issuperset(m[i : i + 1]) for m in made)
-            if value.dtype == _FLOAT:
+            if value.dtype == self._type:
                 self._known += [value] if is_known else []
                 self.fixed.update([] if is_known else [value])
+
+    def _follow_casts(self, node: ir.Node, moves: bool) -> bool:
+        """Whether a node casts float32 to the network's type, of what is at hand.
+
+        That is what became float32 before, in the same module. What is made of
+        positions takes the type of what it meets.
+        """
+        known = [self._widened[v] for v in node.inputs if v in self._widened]
+        widened = max(known, key=self._places.__getitem__, default=None)
+        if node.op_type == "Cast" and node in self._places:
+            given = [v and v.dtype for v in node.inputs]
+            if moves:
+                widened = node
+            elif given == [_FLOAT] and node.outputs[0].dtype == self._type:
+                apart = widened and self._scopes[widened] != self._scopes[node]
+                like = widened.inputs[0] if widened else self._alive(node)
+                if like is not None and not apart:
+                    self._casts[node] = like
+                return like is not None
+        if widened is not None:
+            floats = (out for out in node.outputs if out.dtype == _FLOAT)
+            self._widened.update(dict.fromkeys(floats, widened))
+        return False
+
+    def _end(self, number: object) -> str:
+        """min or max, for the ends of the network's type."""
+        dtype = self._type.numpy()
+        if not isinstance(number, dtype.type):
+            return ""
+        info = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+        return "min" if number == info.min else "max" if number == info.max else ""
 
     def _alive(self, node: ir.Node) -> ir.Value | None:
         """The first value of the network's type that is there, and read again later.
@@ -143,14 +190,6 @@ def _number(value: ir.Value) -> np.generic:
     assert value.const_value is not None
     number: np.generic = glance(value.const_value).reshape(-1)[0]
     return number
-
-
-def _end(number: object) -> str:
-    """min or max, for the ends of float32."""
-    if not isinstance(number, np.float32):
-        return ""
-    info = np.finfo(np.float32)
-    return "min" if number == info.min else "max" if number == info.max else ""
 
 
 def _follows(node: ir.Node, place: int) -> bool:

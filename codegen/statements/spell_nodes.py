@@ -63,8 +63,8 @@ class Spelling:
         self.model, self.faithful = model, faithful
         self.shapes = shapes
         self.t = Printing()
-        self.floats = FloatTypes(model)
         self.scopes = _all_scopes(model)
+        self.floats = FloatTypes(model, self.scopes)
         self.missing: list[ir.Node] = []
         self.refused: list[tuple[ir.Node, Unsupported]] = []
         self.inputs = {
@@ -171,8 +171,13 @@ class Spelling:
             operands = self.operands(view, op)
             if strings is None and not op.takes(len(operands)):  # an own one's schema
                 view.refuse(f"{node.op_type} with {len(operands)} inputs")
-            is_idle = node in self.floats.idle
-            made = operands[0] if is_idle else spelling(self.t, view, *operands)
+            like = self.floats.cast(node)
+            if like is not None:
+                made = Ref(node.inputs[0]).to(Ref(like).dtype)
+            elif node in self.floats.idle:
+                made = operands[0]
+            else:
+                made = spelling(self.t, view, *operands)
             for out in node.outputs if strings is None else ():
                 if out in needed and out.dtype is not None:
                     view.out_dtype(out.index() or 0)

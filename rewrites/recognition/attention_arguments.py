@@ -8,6 +8,7 @@ the same where scores are far from it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -43,7 +44,10 @@ def causal(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
     if not all(same(n, q[-2]) is True for n in (k[-2], *wanted[-2:])):
         return
     mask = inputs[3]
-    if _is_causal(facts.array(mask)) or _computes_causal(mask, facts):
+    if mask is None or mask.dtype is None:
+        return
+    lowest = mask.dtype.min
+    if _is_causal(facts.array(mask), lowest) or _computes(mask, lowest, facts):
         given = {name: a.value for name, a in node.attributes.items()}
         drafts = (Draft("Attention", [*inputs[:3]], {**given, "is_causal": 1}),)
         why = f"{mask.name} is 0 up to the diagonal, and minus infinity above it"
@@ -51,16 +55,16 @@ def causal(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
         yield Recognition("attention_causal", (node,), drafts, why, measure="flops")
 
 
-def _is_causal(mask: np.ndarray | None) -> bool:
-    if mask is None or mask.ndim < 2 or mask.dtype.kind != "f":
+def _is_causal(mask: np.ndarray | None, lowest: Any) -> bool:
+    if mask is None or mask.ndim < 2 or mask.dtype == np.bool_:
         return False
     above = np.triu(np.ones(mask.shape[-2:], np.bool_), 1)
     if np.any(mask[..., ~above] != 0):
         return False
-    return bool(np.all(mask[..., above] <= np.finfo(mask.dtype).min))
+    return bool(np.all(mask[..., above] <= lowest))
 
 
-def _computes_causal(mask: ir.Value, facts: Facts) -> bool:
+def _computes(mask: ir.Value, lowest: Any, facts: Facts) -> bool:
     """Where(key <= query, 0, lowest), or the other way round."""
     node, dims = mask.producer(), facts.dims(mask)
     if node is None or node.op_type != "Where" or node.domain or dims is None:
@@ -72,10 +76,9 @@ def _computes_causal(mask: ir.Value, facts: Facts) -> bool:
         seen, hidden = hidden, seen
     elif found != Natural(Count(0, (*before, 1, -1))):
         return False
-    if seen is None or hidden is None or mask.dtype is None:
+    if seen is None or hidden is None:
         return False
     most = facts.uniform(hidden)
-    lowest = float(np.finfo(mask.dtype.numpy()).min)
     return facts.uniform(seen) == 0 and most is not None and most <= lowest
 
 

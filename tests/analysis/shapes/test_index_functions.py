@@ -303,13 +303,24 @@ decoder (float["batch", 2, "seq", 8] q, float["batch", 2, "seq", 8] k,
 """
 
 
-@pytest.mark.parametrize("lowest", ["-3.4028234663852886e38", "-1.0"])
-def test_a_triangle_of_ones_that_chooses_is_causal(lowest: str) -> None:
+@pytest.mark.parametrize(
+    ("element", "numbers"),
+    [
+        ("float", ("1.0", "0.0", "-3.4028234663852886e38")),
+        ("float", ("1.0", "0.0", "-1.0")),
+        ("bfloat16", ("16256", "0", "65407")),  # as bits
+    ],
+)
+def test_a_triangle_of_ones_that_chooses_is_causal(
+    element: str, numbers: tuple[str, str, str]
+) -> None:
     """As PyTorch's exporter writes is_causal, for any length."""
+    one, none, lowest = (f"{{{x}}}" for x in numbers)
     model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 23]>
-        net (float[b, 2, t, 8] q, float[b, 2, t, 8] k, float[b, 2, t, 8] v)
-            => (float[b, 2, t, 8] y)
-            <float one = {{1.0}}, float none = {{0.0}}, float lowest = {{{lowest}}}> {{
+        net ({element}[b, 2, t, 8] q, {element}[b, 2, t, 8] k, {element}[b, 2, t, 8] v)
+            => ({element}[b, 2, t, 8] y)
+            <{element} one = {one}, {element} none = {none},
+             {element} lowest = {lowest}> {{
             length = Shape <start = 2, end = 3> (q)
             square = Concat <axis = 0> (length, length)
             ones = Expand (one, square)
@@ -325,7 +336,7 @@ def test_a_triangle_of_ones_that_chooses_is_causal(lowest: str) -> None:
     found = ir.from_proto(model)
     simplify(found)
     (attention,) = (n for n in found.graph if n.op_type == "Attention")
-    is_lowest = lowest != "-1.0"
+    is_lowest = numbers[-1] != "-1.0"
     assert attention.attributes.get_int("is_causal", 0) == is_lowest
 
 

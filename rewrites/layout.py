@@ -73,7 +73,9 @@ class Layout:
         nodes = [*all_nodes(self._rewriter.model.graph)]
         turns: dict[_Perm, list[ir.Node]] = {}
         for node in nodes:
-            perm = None if _is_authors(node) else self._perm(node)
+            # Of a module that the file names, the order is what its author wants.
+            named = (node.name or "").startswith("/") or SCOPES in node.metadata_props
+            perm = None if named else self._perm(node)
             if perm is not None:
                 turns.setdefault(perm, []).append(node)
         weighs = weight(nodes, self._facts.is_constant)
@@ -239,12 +241,6 @@ class Layout:
         if root.count != len(node.outputs):
             return None
         return [x for x in read.inputs if x is not None]
-
-
-def _is_authors(node: ir.Node) -> bool:
-    """Whether PyTorch's exporters say which module a node is of: there, orders of axes
-    are what the author of that wants."""
-    return (node.name or "").startswith("/") or SCOPES in node.metadata_props
 
 
 def _law(rule: Rule) -> _Law | None:

@@ -173,7 +173,9 @@ class _Roles:
         if kind in ("Cos", "Sin"):
             return False
         if kind == "Concat":  # constants in a row are whatever the row is
-            others = [x for x in others if _comes_of_inputs(x)]
+            fed = (reached([x], _behind) for x in others)  # by more than its sizes
+            pairs = zip(others, fed, strict=True)
+            others = [x for x, of in pairs if any(v.is_graph_input() for v in of)]
         if kind in _SAME or kind in _SUMS or kind == "Where":
             if any(map(self._is_computed, others)):
                 is_shift = kind in ("Sub", "Div") and place == 1
@@ -237,11 +239,6 @@ class _Roles:
             elif node.op_type not in (*_SAME, "Add", "Mul"):
                 return False
         return True
-
-
-def _comes_of_inputs(value: ir.Value) -> bool:
-    """Whether an input of the model, by more than its sizes, went into a value."""
-    return any(one.is_graph_input() for one in reached([value], _behind))
 
 
 def _behind(value: ir.Value) -> Iterable[ir.Value]:

@@ -164,6 +164,10 @@ class _Walk:
     def enter(self, graph: ir.Graph) -> None:
         """Name the dimensions of the model's inputs."""
         self._root = graph
+        anew = (node for node in graph.all_nodes() if node not in self.kept)
+        for value in chain.from_iterable(node.outputs for node in anew):
+            if value.shape is not None and not value.shape:
+                value.shape = None  # tools that know no shape write one of no axes
         inputs = [v for v in graph.inputs if v.const_value is None]
         self.shapes.inputs = inputs
         declared = {v: _declared(v) for v in inputs if v.shape is not None}

@@ -108,7 +108,10 @@ def _word_of_place(
 ) -> str:
     """A word, the innermost, that is in the paths of all calls, and of none of the
     others, and isn't in the name; "" if there is none."""
-    mine, theirs = ([_words_of(call) for call in given] for given in (calls, others))
+    mine, theirs = (  # vision, model, layers of vision_model.layers.0
+        [re.findall("[a-z]{3,}", call.path.lower()) for call in given]
+        for given in (calls, others)
+    )
     found = (
         word
         for word in reversed(mine[0])
@@ -117,12 +120,6 @@ def _word_of_place(
         and word not in name.lower()
     )
     return next(found, "")
-
-
-def _words_of(call: ModuleCall) -> list[str]:
-    """vision, model, layers of vision_model.layers.0."""
-    words = re.split(r"[^A-Za-z]+", call.path.lower())
-    return [word for word in words if len(word) > 2]
 
 
 def _word_of_parts(mine: Twin, theirs: Twin, name: str) -> str:

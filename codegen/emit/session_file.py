@@ -53,6 +53,7 @@ def session_text(plan: PackagePlan, runs_on: EnginePlan) -> str:
         "alone.py": runs_on.alone,
         "nested.py": plan.interface.nested,
         "graphs.py": has_graphs(plan),
+        "equal_sizes.py": plan.interface.equal_sizes,
         "images.py": runs_on.channels_last and not plan.kernels,  # which reorder them
         "read_only.py": runs_on.caches,
         "own_memory.py": runs_on.makes,
@@ -65,6 +66,7 @@ def session_text(plan: PackagePlan, runs_on: EnginePlan) -> str:
     used = [f"session/{file}" for file, is_used in files.items() if is_used]
     given = {name: f"{name} = {{{rows}}}" for name, rows in tables.items()}
     given |= {"ENGINE": f'ENGINE = "{runs_on.name}"  # of those in engines.py'}
+    given["EQUAL_SIZES"] = f"EQUAL_SIZES = [{plan.interface.equal_sizes}]"
     if runs_on.alone:
         given["ENGINE"] = 'ENGINE = "eager"'
         given["NO_OTHER"] = f"NO_OTHER = {short_literal(runs_on.refused)}"

@@ -74,11 +74,14 @@ def engine_plan(
     halves = types == {ir.DataType.FLOAT16}
     convolves = any("Conv" in node.op_type for node in heavy)
     integers = () if precision == "int8" else _integer_layers(plan)
-    exact = _exact_layers(precision, found, calls)
+    tensors = precision == "float32" and _NOT_TENSORS not in found
+    exact = tuple(name for name in EXACT if name in calls) if tensors else ()
     name = wanted
     if wanted == AUTO:
         lstm = "nn.LSTM" in layers and types == {ir.DataType.FLOAT}
-        many = bool(exact or integers or lstm) and _holds_many(graph)
+        stored = [value.const_value for value in graph.graph.initializers.values()]
+        takes_long = sum(a.nbytes for a in stored if a is not None) >= MANY_BYTES
+        many = bool(exact or integers or lstm) and takes_long  # to convert
         typed = types <= _FLOATS and bool(types or layers)
         known = typed and _is_worth_preparing(cost, sizes)
         others = not refused or many or (layers and precision != "int8")
@@ -207,20 +210,6 @@ def _obstacles(
                 yield f"what {name} gives is empty"
     if not calls.isdisjoint(_READS):
         yield "it takes a number out of a tensor"
-
-
-def _exact_layers(
-    precision: str, found: Collection[str], calls: Set[str]
-) -> tuple[str, ...]:
-    if precision != "float32" or _NOT_TENSORS in found:
-        return ()
-    return tuple(name for name in EXACT if name in calls)
-
-
-def _holds_many(graph: ir.Model) -> bool:
-    """Whether weights take long to convert."""
-    arrays = [value.const_value for value in graph.graph.initializers.values()]
-    return sum(a.nbytes for a in arrays if a is not None) >= MANY_BYTES
 
 
 def _is_worth_preparing(cost: GraphCost | None, sizes: Mapping[str, int]) -> bool:

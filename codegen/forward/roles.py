@@ -98,12 +98,7 @@ def role(expr: Expr) -> str:
     if isinstance(expr, Subscript):
         return role(expr.operands[0])
     if isinstance(expr, Binary):
-        word = _of_factors(expr) or _OPERATORS.get(expr.label, "")
+        words = [*filter(None, map(role, expr.operands))]
+        word = words[0] if len(words) == 1 else _OPERATORS.get(expr.label, "")
         return "attended" if (expr.label, word) == ("@", "probs") else word
     return ""
-
-
-def _of_factors(expr: Expr) -> str:
-    """Of a sum or a product that one operand alone has a word for: that word."""
-    words = [word for operand in expr.operands if (word := role(operand))]
-    return words[0] if len(words) == 1 else ""

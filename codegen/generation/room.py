@@ -186,7 +186,8 @@ def _layouts(decoder: Decoder, graph: ir.Graph) -> Iterator[Layout]:
     )
     placed = any(PLACES in cache.shape for cache in decoder.caches)
     reason = "with more, its scores differ" if placed else "its caches are states"
-    if any(_hangs_on_sizes(node, decoder) for node in all_nodes(graph)):
+    chosen = [node.inputs for node in all_nodes(graph) if bodies(node)]
+    if any([x and x.name for x in by] != [decoder.branch] for by in chosen):
         reason = "it has branches or loops, which may hang on lengths"
     elif placed:
         rooms = ["before", "behind", "counted"] if decoder.mask else ["counted"]
@@ -210,9 +211,3 @@ def _layouts(decoder: Decoder, graph: ir.Graph) -> Iterator[Layout]:
             yield replace(apart, chunk=0)
         if not decoder.rows:
             yield replace(apart, chunk=decoder.chunk, rows=1)
-
-
-def _hangs_on_sizes(node: ir.Node, decoder: Decoder) -> bool:
-    """Whether a node's bodies may be chosen by more than whether there is a past."""
-    by = [value and value.name for value in node.inputs]
-    return bool(bodies(node)) and by != [decoder.branch]

@@ -93,6 +93,7 @@ class InterfacePlan:
     output_table: tuple[str, ...]
     nested: tuple[str, ...]  # entries of NESTED
     signature: tuple[str, ...]  # the lines of the docstring's table
+    equal_sizes: str = ""  # entries of EQUAL_SIZES
 
     @property
     def tensors(self) -> tuple[TensorPlan, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
+import sympy
 
 from ...analysis.errors import Unsupported
 from ...analysis.graph.dims import Dim, Dims, is_invented
@@ -55,49 +56,61 @@ def interface_plan(
         output_table=_table(outputs, interface.returned),
         nested=_nested([*interface.taken, *interface.returned]),
         signature=_signature(interface, inputs, outputs, shapes),
+        equal_sizes=", ".join(_equal_sizes(interface, inputs, shapes)),
     )
+
+
+def _equal_sizes(
+    interface: Interface, inputs: Sequence[TensorPlan], shapes: ShapeFacts
+) -> Iterator[str]:
+    """Where sizes stand that operators need to be equal, and the file doesn't."""
+    found: dict[Dim, dict[str, int | str]] = {}
+    for value, tensor in zip(interface.inputs, inputs, strict=True):
+        sizes = () if "(" in tensor.dtype else tensor.shape or ()
+        for axis, size in enumerate(shapes.dims(value) or () if sizes else ()):
+            place = f"({short_literal(tensor.name)}, {axis})"
+            found.setdefault(size, {})[place] = sizes[axis] or place
+    for size, places in found.items():
+        if isinstance(size, sympy.Symbol) and len({*places.values()}) > 1:
+            yield f"[{', '.join(places)}]"
 
 
 def _tensor_plans(
     interface: Interface, declared: ir.Model, shapes: ShapeFacts
 ) -> tuple[tuple[TensorPlan, ...], tuple[TensorPlan, ...]]:
-    """Inputs and outputs of the model, as the file declares them.
-
-    An output's size that is an input's is called like that, and not by the name that an
-    exporter makes up for it: Addlast_hidden_state_dim_0.
-    """
+    """Inputs and outputs of the model, as ONNX Runtime reports them."""
     known = {v.name: v for v in (*declared.graph.inputs, *declared.graph.outputs)}
     takes, gives = (
         [(v, known.get(v.name, v)) for v in side]
         for side in (interface.inputs, interface.outputs)
     )
     inputs = tuple(_tensor_plan(v, told, shapes) for v, told in takes)
-    sizes = {size for tensor in inputs for size in tensor.shape or ()}
-    return inputs, tuple(_tensor_plan(v, told, shapes, sizes) for v, told in gives)
+    names = {size for tensor in inputs for size in tensor.shape or ()}
+    return inputs, tuple(_tensor_plan(v, told, shapes, names) for v, told in gives)
 
 
 def _tensor_plan(
     value: ir.Value,
     declared: ir.Value,
     shapes: ShapeFacts,
-    sizes: Container[int | str | None] = (),
+    names: Container[int | str | None] | None = None,
 ) -> TensorPlan:
-    """As ONNX Runtime reports it: the declared shape, or the inferred one.
-
-    What is inferred to be one of `sizes`, which the inputs have, is called like that.
-    """
+    """An input's sizes are as declared. So are those of an output, where inputs have
+    `names`; but what an exporter made a name up for may be known to be a number, and
+    what it left open to be one of the names."""
     shape: tuple[int | str | None, ...] | None = None
     inferred = shapes.dims(value)
-    if declared.shape is None and inferred is not None:
-        shape = tuple(d if isinstance(d, int) else str(d) for d in inferred)
-    elif declared.shape is not None:
+    found = [d if isinstance(d, int) else str(d) for d in inferred or ()]
+    if declared.shape is not None:
         shape = tuple(d if isinstance(d, int) else d.value for d in declared.shape)
-        if inferred is not None and len(inferred) == len(shape):
-            found = map(str, inferred)
-            pairs = zip(shape, found, strict=True)
-            shape = tuple(
-                n if isinstance(d, str) and n in sizes else d for d, n in pairs
-            )
+    elif inferred is not None:
+        shape = tuple(found) if names is None else (None,) * len(found)
+    if names is not None and shape is not None and len(shape) == len(found):
+        shape = tuple(
+            told if told in names else size if isinstance(size, int) else told or name
+            for told, size in zip(shape, found, strict=True)
+            for name in (size if size in names else None,)
+        )
     kind = map_type(value)
     if kind is not None:
         return TensorPlan(value.name or "", type_text(kind), ())

@@ -31,17 +31,12 @@ ENOUGH = 0.02  # seconds that one operator is measured for
 LONGEST = 120.0  # seconds that all of them may take
 
 
-def _cache_folder() -> Path:
-    """Where what was measured is kept."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "fairhand" / "profile"
-
-
 def _stored_profile(images: bool = False) -> Profile:
     """What has been measured on this machine before; images have a layout of theirs."""
     parts = [platform.machine(), _processor(), str(os.cpu_count()), torch.__version__]
     parts += ["channels last"] if images else []
-    return Profile(_cache_folder(), ", ".join(parts))
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Profile(home / "fairhand" / "profile", ", ".join(parts))
 
 
 def _processor() -> str:

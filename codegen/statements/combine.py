@@ -15,14 +15,12 @@ from ...analysis.ops.node_view import NodeView
 from ...analysis.ops.operands import dim_keyword, equal, shown
 from ...analysis.spelling.expr import (
     Binary,
-    Expr,
-    Leaf,
     List,
     Name,
     Ref,
     callee,
     joined,
-    substitute,
+    renamed,
 )
 from ..ir.assignment import Assignment
 
@@ -215,7 +213,7 @@ def pass_gradients(steps: list[Assignment]) -> None:
         for x, change in (pair, pair[::-1]) if len(pair) == 2 else ():
             made, less = [*operands(flow.maker(change), "-"), None, None][:2]
             if less is x and made and x.dtype in FLOATS and _leaps(made):
-                step.expr = substitute(step.expr, _detached(change))
+                step.expr = renamed(step.expr, {change: Ref(change).detach()})
 
 
 def operands(step: Assignment | None, label: str) -> Sequence[ir.Value | None]:
@@ -223,15 +221,6 @@ def operands(step: Assignment | None, label: str) -> Sequence[ir.Value | None]:
     if step is None or step.node is None or not is_binary(step, label):
         return ()
     return step.node.inputs
-
-
-def _detached(value: ir.Value) -> Callable[[Leaf], Expr | None]:
-    """What exchanges a value for itself without its gradients."""
-
-    def replace(leaf: Leaf) -> Expr | None:
-        return leaf.detach() if isinstance(leaf, Ref) and leaf.value is value else None
-
-    return replace
 
 
 # Constant but where they leap.

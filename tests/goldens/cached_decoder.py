@@ -37,7 +37,7 @@ INPUTS = {
 OUTPUTS = {
     "states": ("float32", ("batch", 1, 8)),
     **{
-        f"present_{part}{i}": ("float32", ("batch", 2, "past + 1", 4))
+        f"present_{part}{i}": ("float32", ("batch", 2, None, 4))
         for i in range(3)
         for part in ("k", "v")
     },

@@ -441,9 +441,10 @@ def _folded(step: Callable[[Dim, Dim], Dim | None]) -> ValueRule:
 
     def values(site: NodeFacts, x: Content) -> ContentResult:
         out = _output_shape(site)
-        axes = site.axes(1, x.ndim) if site.has(1) or site.attr("axes") else []
-        if out is None or axes is None or site.dtype(0) in FLOATS:
+        named = site.axes(1, x.ndim) if site.has(1) or site.attr("axes") else []
+        if out is None or named is None or site.dtype(0) in FLOATS:
             return None
+        axes = [*dict.fromkeys(named)]  # which may name one twice
         if not axes and not site.attr("noop_with_empty_axes", 0):
             axes = list(range(x.ndim))
         kept = [axis for axis in range(x.ndim) if axis not in axes]

@@ -41,10 +41,13 @@ def pad_from_input(
     not repeated) or "wrap".
     """
     for axis, (before, after) in enumerate(around):
+        if before == after == 0:  # an axis without elements has none to repeat
+            continue
         start, end = max(-before, 0), x.shape[axis] - max(-after, 0)
-        x, size = x.narrow(axis, start, end - start), end - start
+        x = x[(slice(None),) * axis + (slice(start, max(end, 0)),)]
         before, after = max(before, 0), max(after, 0)
-        index = torch.arange(-before, size + after, device=x.device)
+        index = torch.arange(-before, end - start + after, device=x.device)
+        size = x.shape[axis]
         if mode == "edge":
             index = index.clamp(0, size - 1)
         elif mode == "wrap":
@@ -71,9 +74,9 @@ def pad_axes(
         around[axis] = (pads[i], pads[i + len(axes)])
     if mode != "constant":
         return pad_from_input(x, around, mode)
-    return F.pad(
-        x, [amount for pair in reversed(around) for amount in pair], value=value
-    )
+    amounts = [amount for pair in reversed(around) for amount in pair]
+    x = F.pad(x, [max(amount, 0) for amount in amounts], value=value)
+    return F.pad(x, [min(amount, 0) for amount in amounts])  # as much as there is then
 
 
 def center_crop_pad(x: Tensor, shape: Sequence[int], axes: Sequence[int]) -> Tensor:
@@ -82,11 +85,7 @@ def center_crop_pad(x: Tensor, shape: Sequence[int], axes: Sequence[int]) -> Ten
     An odd element is cut at the end and added at the end.
     """
     for axis, size in zip(axes, shape, strict=True):
-        have = x.shape[axis]
-        if have > size:
-            x = x.narrow(axis, (have - size) // 2, size)
-        else:
-            before = (size - have) // 2
-            trailing = [0, 0] * (x.dim() - 1 - axis)
-            x = F.pad(x, [*trailing, before, size - have - before])
+        more = size - x.shape[axis]
+        before = int(more / 2)
+        x = F.pad(x, [0, 0] * (x.dim() - 1 - axis) + [before, more - before])
     return x

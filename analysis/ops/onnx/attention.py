@@ -157,6 +157,9 @@ def _attention(
 def _rotary(
     t: Any, n: NodeView, x: Any, cos: Any, sin: Any, positions: Any = None
 ) -> Any:
+    turned = n.attr("rotary_embedding_dim", 0) or n.dims(0)[-1]
+    if isinstance(turned, int) and turned % 2:
+        n.refuse(f"RotaryEmbedding of {turned} numbers, which are no pairs")
     if positions is not None:
         cos, sin = cos[positions], sin[positions]
     options = {

@@ -43,6 +43,8 @@ def _check_weight(n: NodeView, sizes: Sequence[int], dims: Sequence[Dim]) -> Non
         n.refuse(f"{kind} of {dims[0]} channels in {groups} groups is impossible")
     channels = n.dims(0)[1]
     wanted = dims[0] if transposed else dims[1] * groups
+    if 0 in (channels, wanted, *dims[:2]):  # ONNX Runtime may not even end
+        n.refuse(f"{kind} of no channels is not supported")
     if isinstance(wanted, int) and isinstance(channels, int) and channels != wanted:
         n.refuse(f"{kind} of {channels} channels, with a weight for {wanted}")
 

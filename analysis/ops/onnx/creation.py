@@ -53,7 +53,7 @@ def _with_dtype(
 def _shape(t: Any, n: NodeView, x: Any) -> Any:
     cut = n.attr("start", 0) != 0 or n.attr("end") is not None
     if n.shapes.dims(n.value(0)) is None and not cut:
-        return t.tensor(x.shape, device=t.device)
+        return t.tensor(x.shape, dtype=t.int64, device=t.device)  # of no axes, maybe
     rank = n.rank(0)
     start, end, _ = slice(n.attr("start", 0), n.attr("end")).indices(rank)
     if end <= start:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from ...graph.dims import Dim, Dims, at_least, same
+from ...graph.dims import Dim, at_least, same
 from ...graph.parameters import has_name
 from ...spelling.expr import DimOf, Expr
 from ..facts import cuts, fitting_sizes, sizes_elementwise
@@ -28,18 +27,15 @@ from .creation import filled
 # ---- Transpose
 
 
-def _only_ones_move(dims: Dims, perm: Sequence[int]) -> bool:
-    """Whether the shape stays and so does the order of all axes but those of size 1."""
-    order = [axis for axis in perm if dims[axis] != 1]
-    return order == sorted(order) and equal(dims, [dims[axis] for axis in perm])
-
-
 @operator("Transpose", since=25, mapping=SHUFFLE, views=True)
 def _transpose(t: Any, n: NodeView, x: Any) -> Any:
     rank = n.rank(0)
     perm = list(n.attr("perm", range(rank)[::-1]))
     moved = [i for i, axis in enumerate(perm) if axis != i]
-    if not moved or _only_ones_move(n.dims(0), perm):
+    dims = n.dims(0)
+    order = [axis for axis in perm if dims[axis] != 1]  # ones alone may move
+    stays = order == sorted(order) and equal(dims, [dims[axis] for axis in perm])
+    if not moved or stays:
         return x
     if rank == 2:
         return x.T

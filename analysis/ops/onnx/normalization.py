@@ -282,7 +282,7 @@ def _single(n: NodeView, x: Any, weight: Any, bias: Any) -> Any:
 def _check_groups(n: NodeView) -> int:
     groups, channels, scales = n.attr("num_groups"), n.dims(0)[1], n.dims(1)[0]
     if isinstance(channels, int) and isinstance(scales, int) and channels != scales:
-        n.refuse("GroupNormalization with a scale per group is not supported")
+        n.refuse(f"GroupNormalization of {channels} channels by {scales} scales")
     _check_stash(n)
     if n.dtype(0) == ir.DataType.DOUBLE and n.attr("stash_type", 1) == 1:
         n.refuse("GroupNormalization of float64 by way of float32 is not supported")

@@ -29,7 +29,9 @@ def reshaped(x: Any, src: Dims, dst: Dims, asked: Sizes | None = None) -> Any:
     old, new = src[start : len(src) - end], dst[start : len(dst) - end]
     if _without_ones(old) == _without_ones(new):
         if len(old) == len(_without_ones(old)):
-            return _insert_ones(x, start, old, new, end)
+            # Ones that match are kept in `start` and `end`; `old` has none.
+            added = [start + i for i, dim in enumerate(new) if dim == 1]
+            return unsqueezed(x, added, start + len(new) + end)
         if len(new) == len(_without_ones(new)):
             return _remove_ones(x, start, old, new, end)
     if len(new) == 1 and len(old) > 1:
@@ -62,12 +64,6 @@ def _common(src: Dims, dst: Dims) -> tuple[int, int]:
 
 def _without_ones(dims: Dims) -> list[Dim]:
     return [dim for dim in dims if dim != 1]
-
-
-def _insert_ones(x: Any, start: int, old: Dims, new: Dims, end: int) -> Any:
-    added = [start + i for i, dim in enumerate(new) if dim == 1]
-    # Ones of the source that match are kept in `start` and `end`; `old` has none.
-    return unsqueezed(x, added, start + len(new) + end)
 
 
 def unsqueezed(x: Any, added: Sequence[int], rank: int) -> Any:

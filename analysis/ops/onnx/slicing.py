@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from ...graph.dims import Dim, same, slice_range
+from ...graph.dims import Dim, at_least, same, slice_range
 from ...spelling.expr import DimOf, Expr
 from ..facts.requirements import Axes, Between
 from ..helpers import slicing as helpers
@@ -168,6 +168,8 @@ def _is_common(n: NodeView, mode: str, around: Sequence[tuple[Bound, Bound]]) ->
     padded = rank - next(i for i in range(rank) if not _is_none(around[i]))
     if not n.is_float(0) or rank not in (padded + 1, padded + 2) or padded > 3:
         return False
+    if 0 in n.dims(0):  # F.pad lets no axis but that of batches be empty
+        return False
     if not all(isinstance(a, int) and a >= 0 for pair in around for a in pair):
         return False
     # Sizes of run time are taken to be large enough: F.pad raises where they are not.
@@ -178,18 +180,27 @@ def _is_common(n: NodeView, mode: str, around: Sequence[tuple[Bound, Bound]]) ->
     )
 
 
+def _crops_beyond(n: NodeView, around: Sequence[tuple[Bound, Bound]]) -> bool:
+    """Whether more may be cut off one end of an axis than there is before the other end
+    is padded; F.pad cuts first."""
+    known = zip(n.dims(0), around, strict=True)
+    pairs = ((d, sorted(a for a in pair if isinstance(a, int))) for d, pair in known)
+    return any(
+        len(ends) == 2 and ends[0] < 0 < ends[1] and not at_least(size, -ends[0])
+        for size, ends in pairs
+    )
+
+
 def _fill(n: NodeView, value: Any) -> dict[str, Any]:
     """`value=` for F.pad, which needs a number; nothing where it is 0."""
     if value is None:
         return {}
+    if n.dtype(2) in COMPLEX:
+        n.refuse("Pad with a complex number is not supported")
     known = n.const(2)
     if known is None:
-        if n.dtype(2) in COMPLEX:
-            n.refuse("Pad with a complex number is not supported")
         return {"value": value.item()}
     number = known.reshape(-1)[0]
-    if number.dtype.kind == "c":
-        n.refuse("Pad with a complex number is not supported")
     if number.dtype.kind in "iu" and abs(int(number)) > 2**53:
         n.refuse(f"Pad with {number} is not supported: F.pad rounds it to a float")
     is_zero = number == 0 and not np.signbit(np.float64(number))
@@ -231,6 +242,10 @@ def _pad(
         return x
     order = [amount for axis in reversed(range(first, rank)) for amount in around[axis]]
     if mode == "constant":
+        if _crops_beyond(n, around):
+            crop = tuple(min(a, 0) if isinstance(a, int) else 0 for a in order)
+            grow = tuple(max(a, 0) if isinstance(a, int) else a for a in order)
+            return t.F.pad(t.F.pad(x, grow, **_fill(n, value)), crop)
         return t.F.pad(x, tuple(order), **_fill(n, value))
     if _is_common(n, mode, around) and dtype.bitwidth >= 16:
         order += [0] * (-len(order) % 2)

@@ -299,19 +299,6 @@ def test_outputs_keep_their_names_and_their_order(emitted: Emit) -> None:
     ]
 
 
-def test_the_size_of_an_output_is_called_as_the_input_that_has_it(
-    emitted: Emit,
-) -> None:
-    g = Graph(x=["batch", "length", 4])
-    model = g.model(y=g("Relu", "x"), last=g("Concat", "x", "x", axis=1))
-    for output in model.graph.output:
-        for i, dim in enumerate(output.type.tensor_type.shape.dim[:2]):
-            dim.dim_param = f"Relu{output.name}_dim_{i}"
-    first, last = emitted(model).module.Session().get_outputs()
-    assert first.shape == ["batch", "length", 4]
-    assert last.shape == ["batch", "Relulast_dim_1", 4]
-
-
 def test_outputs_may_be_inputs_constants_or_equal(emitted: Emit) -> None:
     g = Graph(x=["batch", 4])
     y = g("Relu", "x")

@@ -70,6 +70,7 @@ for _name in ("ReduceMax", "ReduceMin"):
         case(np.empty((2, 0), bool), i64([1]), constants=(1,)),
         case(np.empty((2, 0), bool), i64([1])),
         case(u64([[2**63, 1]]), i64([1]), constants=(1,)),
+        case(i64([[7, 1], [4, 2]]), i64([1, -1]), constants=(1,), keepdims=0),
     )
 
 

@@ -75,6 +75,15 @@ cases(
     case([2, 3], _i64(1, 0, 0, 0), np.float32(1.5), constants=(1,)),
     case([2, 3], _i64(-1, 1, 0, -2), constants=(1,)),
     case([2, 3], _i64(0, 0, 0, 0), constants=(1,)),
+    *(  # more is cut off one end than there is, unless the other end is padded first
+        case(*given, constants=constants)
+        for size, pads in ((1, (-2, 2)), (3, (5, -5)), (0, (-1, 1)))
+        for given in (([size], _i64(*pads)), ([size], _i64(*pads), np.float32(1.5)))
+        for constants in ((1,), ())
+    ),
+    case([0, 3], _i64(0, 1, 0, 1), constants=(1,), mode="edge"),
+    case([0], _i64(-1, 1), constants=(1,), mode="reflect"),
+    case([0], _i64(-1, 1), mode="edge"),
     case([2, 3], _i64(1, 2), None, _i64(-1), constants=(1, 3)),
     case([2, 3], _i64(1, 2, 0, 1), None, _i64(1, 0), constants=(1, 3)),
     case([2, 3], _i64(0, 1, 0, 2)),

@@ -203,7 +203,9 @@ class _Roles:
                 if self._learned[one]:
                     break
                 continue
-            if _is_float_source(one):
+            tensor = one.const_value
+            given = one.is_graph_input() if tensor is None else tensor.size > 1
+            if given and is_float(one):
                 self._learned[one] = True
                 break
             node = one.producer()
@@ -276,12 +278,6 @@ def _is_factor(value: ir.Value) -> bool:
         elif node.op_type != "Mul":
             return False
     return bool(uses)
-
-
-def _is_float_source(value: ir.Value) -> bool:
-    if value.const_value is not None:
-        return is_float(value) and value.const_value.size > 1
-    return is_float(value) and value.is_graph_input()
 
 
 def _is_statistic(value: ir.Value) -> bool:

@@ -141,6 +141,13 @@ class Divided:
         return self.costed.count if self.forks else 1
 
 
+def _cores() -> int:
+    """Those that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def cost_lanes(
     model: ir.Model,
     shapes: ShapeFacts,
@@ -177,8 +184,7 @@ def _choices(lanes: int | None) -> list[tuple[int, int, int]]:
     """Numbers of lanes, the threads of each of them, and those of one lane alone."""
     if lanes is not None:
         return [(lanes, 1, 1)]
-    own = getattr(os, "sched_getaffinity", None)
-    threads = (os.cpu_count() or 1) if own is None else len(own(0))
+    threads = _cores()
     counts = range(min(2, threads), min(threads, MOST_LANES) + 1)
     return [(count, threads // count, threads) for count in counts]
 

@@ -289,7 +289,10 @@ def _default_range(dtype: ir.DataType, reaches: list[Reach]) -> tuple[int, int]:
     """The whole range of 8-bit numbers that become floating point, else a small one."""
     whole = dtype.bitwidth < 8
     if dtype.bitwidth == 8:
-        whole = any(_becomes_float(reach.node) for reach in reaches)
+        casts = [reach.node for reach in reaches if reach.node.op_type == "Cast"]
+        kinds = " ".join(reach.node.op_type for reach in reaches)
+        whole = any(_target(node).is_floating_point() for node in casts)
+        whole |= re.search("Quantize|Integer|QLinear", kinds) is not None
     if not whole:
         return _UNLIMITED
     half = 2 ** (dtype.bitwidth - 1)
@@ -301,9 +304,3 @@ def _target(cast: ir.Node) -> ir.DataType:
     to = cast.attributes.get("to")
     value = ir.DataType.FLOAT if to is None else to.value
     return ir.DataType[value] if isinstance(value, str) else ir.DataType(value)
-
-
-def _becomes_float(node: ir.Node) -> bool:
-    if node.op_type == "Cast":
-        return _target(node).is_floating_point()
-    return re.search("Quantize|Integer|QLinear", node.op_type) is not None

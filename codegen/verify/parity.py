@@ -179,11 +179,7 @@ def verify(
     report = read_report(package)
     if report["engine"]["name"] == AUTO:  # which compares all others with this one
         engine = engine or "eager"
-    # With one thread where each would round its share of a batch by its own range.
-    by_share = any(n.op_type == "DynamicQuantizeLSTM" for n in all_nodes(model.graph))
-    coarse, load = _coarse(report, model), (
-        partial(oracle, threads=1) if by_share else oracle
-    )
+    coarse, load = _coarse(report, model), _oracle_for(model)
     if unsteady is None:
         unsteady = (report["verification"] or {}).get("unsteady", {})
     source, session, changed = _opened(loaded, load)
@@ -273,6 +269,12 @@ def oracle_source(loaded: Loaded) -> str | bytes:
     if loaded.path is not None and loaded.path.suffix != TEXTUAL:
         return str(loaded.path)
     return to_proto(loaded.model).SerializeToString()
+
+
+def _oracle_for(model: ir.Model) -> Callable[[str | bytes], Session]:
+    """With one thread where each would round its share of a batch by its own range."""
+    kinds = {node.op_type for node in all_nodes(model.graph)}
+    return partial(oracle, threads=1) if "DynamicQuantizeLSTM" in kinds else oracle
 
 
 Build = Callable[[Loaded, Path], object]

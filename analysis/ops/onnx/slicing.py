@@ -181,8 +181,7 @@ def _is_common(n: NodeView, mode: str, around: Sequence[tuple[Bound, Bound]]) ->
 
 
 def _crops_beyond(n: NodeView, around: Sequence[tuple[Bound, Bound]]) -> bool:
-    """Whether more may be cut off one end of an axis than there is before the other end
-    is padded; F.pad cuts first."""
+    """Whether one end may be cut by more than there is before the other is padded."""
     known = zip(n.dims(0), around, strict=True)
     pairs = ((d, sorted(a for a in pair if isinstance(a, int))) for d, pair in known)
     return any(

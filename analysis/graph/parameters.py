@@ -29,6 +29,8 @@ _BOUNDS = re.compile(r"\b(min|max)_val\b", re.IGNORECASE)
 TRAINS = "trains"
 # And whether it was computed, so that its name is a result's.
 COMPUTED = "computed"
+# And whether by more than moving a weight's numbers.
+ALTERED = "altered"
 # And whether an exporter numbered it.
 _COUNTED = "counted"
 _MANY = 12  # that nobody numbers by hand
@@ -116,7 +118,10 @@ def _is_made_up(name: str) -> bool:
 
 def is_derived(value: ir.Value) -> bool:
     """Whether an exporter computed a norm's scale, as a sum's name or TorchScript's
-    numbers tell: of 1 + weight, what a state_dict calls weight is something else."""
+    numbers tell: of 1 + weight, what a state_dict calls weight is something else. Or a
+    program has it under that name, as a package does then."""
+    if noted(value) and (value.name or "").endswith(".scale"):
+        return True
     names = (value.name or "", *value.meta.get("folded_from", ()))
     return any(map(_DERIVED.search, names))
 

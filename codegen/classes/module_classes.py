@@ -265,8 +265,9 @@ class ClassTable:
             if isinstance(what, ConstructorValue):
                 settings.add(attr)
             elif isinstance(form, ModuleCall):
-                made = [self.of[c.shares or c] for c in (form, *form.all_calls())]
-                kind = next((c.name for c in made if not c.chain), "")
+                parts_of = (form, *form.all_calls())  # of a repeated call not again
+                made = (self.of.get(c.shares or c) for c in parts_of)
+                kind = next((c.name for c in made if c and not c.chain), "")
                 if attr not in blocks:  # the first one of a row of layers and blocks
                     parts[attr] = kind
                 blocks |= {attr} if kind else set()

@@ -24,9 +24,10 @@ import onnx
 import onnx_ir as ir
 
 from ...analysis.errors import FairhandError
+from ...analysis.graph.parameters import ALTERED
 from ...analysis.graph.traversal import all_nodes
 from ...analysis.literals import one_line
-from ...rewrites.adapters.provenance import behind, last_of
+from ...rewrites.adapters.provenance import CLASSES, behind, last_of
 from ...rewrites.engine.history import Application
 from ..ir.package_plan import ClassPlan, PackagePlan, SourceNodes, WeightPlan
 from .package_files import in_lines, read_report
@@ -83,18 +84,22 @@ def names_in_file(
     names that origins have in `model`, the rewritten graph."""
     named = list(zip(model.meta["nodes"], all_nodes(file.graph), strict=True))
     held = {
-        name: value.const_value.size
+        name: sorted(value.const_value.shape.numpy())
         for name, value in file.graph.initializers.items()
         if value.const_value is not None
     }
     stored = dict[str, str]()
     for plan in weights:
         if plan.weight is not None:
-            name = plan.origin or str(plan.weight.value.name)
-            whole = held.get(name) == plan.weight.glance().size
+            value = plan.weight.value
+            name = plan.origin or str(value.name)
+            whole = held.get(name) == sorted(plan.weight.glance().shape)
+            whole = whole and not value.meta.get(ALTERED)
             stored[plan.key] = name if whole else ""
     times = Counter(stored.values())
+    said = any(CLASSES in node.metadata_props for _, node in named)
     return {
+        **({} if said else {"names_classes": False}),
         "operators": {name: node.op_type for name, node in named},
         "attributes": {name: told for name, node in named if (told := options(node))},
         "values": {

@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 from ...analysis.lazy import lazy
 from .interface import Interface
+from .tables import CODES, TREES, of_tables
 
 if TYPE_CHECKING:
     import torch
@@ -43,7 +44,7 @@ def _called(call: Callable[..., Any], own: Callable[..., Any]) -> Callable[..., 
         layer = given[0] if isinstance(given[0], torch.nn.Module) else torch.nn.Module()
         held = [*given, *layer.parameters(), *layer.buffers()]
         kinds = {x.dtype for x in held if isinstance(x, torch.Tensor)}
-        if kinds <= {torch.float32, torch.uint8, torch.int8, torch.int32}:
+        if kinds.isdisjoint({torch.float64, torch.float16, torch.bfloat16}):
             return call(own, *given, **options)
         return own(*given, **options)
 
@@ -155,6 +156,19 @@ def _both(own: Any, layer: Any, x: Any, y: Any) -> Any:
     return _node(f"com.microsoft::{type(layer).__name__}", inputs, own(layer, x, y))
 
 
+def _walked(own: Any, layer: Any, x: Any) -> Any:
+    like = x.new_empty(x.shape[0], layer.targets)
+    reduce = {"amin": "MIN", "amax": "MAX"}.get(layer.reduce, "SUM")
+    options = {"n_targets": layer.targets, "reduce": reduce}
+    return _node(of_tables(TREES), [x, *layer.buffers()], like, **options)
+
+
+def _found(own: Any, x: Any, keys: Any) -> Any:
+    if x.dtype != keys.dtype or x.dtype not in (torch.int64, torch.float32):
+        return own(x, keys)
+    return _node(of_tables(CODES), [x, keys], x.to(torch.int64))
+
+
 _PARTS = ("scale", "zero_point")
 _HELPERS: dict[str, Callable[..., Any]] = {
     "non_max_suppression": _boxes,
@@ -171,4 +185,7 @@ _HELPERS: dict[str, Callable[..., Any]] = {
     "PackedLinear": _few_bits,
     "QLinearAdd": _both,
     "QLinearMul": _both,
+    "Trees": _walked,
+    "MixedTrees": _walked,
+    "find_numbers": _found,
 }

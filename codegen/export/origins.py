@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from heapq import heapify, heappop, heappush
 from itertools import groupby
+from string import ascii_letters
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,7 +42,7 @@ def restore_names(graph: ir.Graph, module: torch.nn.Module, known: Interface) ->
     """Give nodes, values and weights the names that they had in the original file.
 
     No other one gets such a name; returns how many nodes do. What the exporter noted
-    of where files lie is dropped.
+    of where files lie is dropped, and of classes, if the file named none.
     """
     weights = keys = _weight_names(graph, module)
     found, pairs = known.report.get("source_map", {}), dict[ir.Node, str]()
@@ -58,7 +59,7 @@ def restore_names(graph: ir.Graph, module: torch.nn.Module, known: Interface) ->
             value: name
             for value, key in weights.items()
             if (name := called.get(key, key) or _in_file(key, numbers, around[-1:]))
-            and (called.get(key) or name not in theirs)
+            and (key in called or name not in theirs)
         }
         times = Counter(weights.values())  # of a matrix that became several
         weights = {v: n for v, n in weights.items() if times[n] == 1 or keys[v] == n}
@@ -69,11 +70,13 @@ def restore_names(graph: ir.Graph, module: torch.nn.Module, known: Interface) ->
         graph.remove(nodes)
         graph.extend(nodes)
     for value, key in keys.items():
-        if (value.name or "").rpartition(".")[2] != key.rpartition(".")[2]:
+        other = (value.name or "").rpartition(".")[2] != key.rpartition(".")[2]
+        if other and value.name not in ascii_letters:
             note_kind(value, "")  # the file's is the name of a result
     imported = type(module).__module__.rpartition(".")[0]
     folder = known.source.parent.name if known.source is not None else imported
     classes = found.get("classes", {})
+    told = _KEPT if found.get("names_classes", True) else (_SCOPES,)
     written = re.compile(rf"\b{re.escape(imported)}\.model\.(\w+)")
     for node in graph.all_nodes():
         kept = {key: node.metadata_props.get(key, "") for key in _KEPT}
@@ -83,9 +86,9 @@ def restore_names(graph: ir.Graph, module: torch.nn.Module, known: Interface) ->
             kept[_SCOPES] = str(["", *around, *inside, scopes[-1]])
             kept[_CLASSES] = str([*kinds[:1] * len(around), *kinds])
         node.metadata_props.clear()
-        for key, text in kept.items():
+        for key in told:
             node.metadata_props[key] = written.sub(
-                lambda m: f"{folder}.model.{classes.get(m[1], m[1])}", text
+                lambda m: f"{folder}.model.{classes.get(m[1], m[1])}", kept[key]
             )
     return len(pairs)
 
@@ -234,12 +237,13 @@ def _rename(
     for value, node in found["values"].items():
         outputs.setdefault(node, []).append(value)
     fixed = {value.name for value in (*graph.inputs, *graph.outputs)}
-    names = dict(weights)
+    names, held = dict(weights), {*weights.values()}
     for node, name in pairs.items():
         old = outputs.get(name, ())
         if len(old) == len(node.outputs):
             pairs_of = zip(node.outputs, old, strict=True)
-            names |= {v: n for v, n in pairs_of if not {v.name, n} & fixed}
+            free_of = (p for p in pairs_of if p[1] not in held)
+            names |= {v: n for v, n in free_of if not {v.name, n} & fixed}
     values = [*graph.initializers.values()]
     values += [value for node in graph.all_nodes() for value in node.outputs]
     free = [v for v in values if v not in names and v.name not in fixed]

@@ -29,6 +29,7 @@ from ...analysis.literals import message_line, one_line
 from ...analysis.spelling.expr import TORCH_DTYPES
 from .interface import Interface, unnamed
 from .operators import as_operators
+from .tables import as_attributes
 
 if TYPE_CHECKING:
     import onnxscript
@@ -48,6 +49,8 @@ _OLDEST = 18
 
 # Patterns of the exporter that change layers, or take rows of a layer apart.
 _MERGING = ("FuseBatchNorm", "FuseConv", "RemoveOptionalBias", "SlicesSplit")
+# Of a weight, so that a layer has it; what else is computed of one stays, to train on.
+_LAYING_OUT = ("Transpose", "Slice", "Split", "Concat")
 _SMALL = 1024  # elements of a constant that is made one with an equal one
 _BOOL = ir.DataType.BOOL
 Sizes = dict[str, int]
@@ -158,8 +161,15 @@ def _simplify(model: ir.Model, module: torch.nn.Module) -> None:
     passes.InlinePass()(model)
     every = model.graph.all_nodes
     noted = {n.outputs[0].name: dict(n.metadata_props) for n in every()}
+    own = module.state_dict().keys()
+
+    def folds(node: ir.Node) -> bool | None:
+        is_own = any(x is not None and x.name in own for x in node.inputs)
+        return False if is_own and node.op_type not in _LAYING_OUT else None
+
+    fold = onnxscript.optimizer.fold_constants
     for _ in range(2):
-        onnxscript.optimizer.fold_constants(model, onnx_shape_inference=True)
+        fold(model, onnx_shape_inference=True, should_fold=folds)
         onnxscript.rewriter.rewrite(model, _rules())
     for node in every():  # a list of parts became a Split of which nothing is noted
         of = (node.outputs[0].name or "").removesuffix("_split_0")
@@ -172,7 +182,8 @@ def _simplify(model: ir.Model, module: torch.nn.Module) -> None:
         if bias is not None and bias.shape is not None and len(bias.shape) != 1:
             node.resize_inputs(2)
     passes.LiftSubgraphInitializersToMainGraphPass()(model)
-    own, first = module.state_dict().keys(), dict[Any, ir.Value]()
+    as_attributes(model.graph)
+    first = dict[Any, ir.Value]()
     for name, value in list(model.graph.initializers.items()):
         tensor = value.const_value
         if name in own or tensor is None or tensor.size > _SMALL:

@@ -1,8 +1,8 @@
 """WinePipeline, generated from wine_pipeline.onnx.
 
-    X             float32 [X_dim0, 13]           input
-    label         int64   [label_trees_dim0]     output
-    probabilities float32 [label_trees_dim0, 3]  output
+    X             float32 [X_dim0, 13]  input
+    label         int64   [X_dim0]      output
+    probabilities float32 [X_dim0, 3]   output
 
 Source     wine_pipeline.onnx, opset 20, 6 nodes
 Generator  fairhand 0.1.0
@@ -106,7 +106,7 @@ class WinePipeline(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         x = torch.where(torch.isnan(x), self.Imputer_filled, x)  # [X_dim0, 13]
         x = (x - self.Scaler_offset) * self.Scaler_scale - self.mean
-        x = self.trees(self.linear(x)) + self.TreeEnsembleClassifier_base
+        x = self.trees(self.linear(x)) + self.TreeEnsembleClassifier_base  # [X_dim0, 3]
         return x.argmax(dim=1), x.softmax(dim=-1)
 
 

@@ -18,7 +18,8 @@ from ...analysis.literals import strings_in
 
 # torch's exporter lists the modules around a node, outermost first, the node last.
 SCOPES = "pkg.torch.onnx.name_scopes"
-_LISTS = (SCOPES, "pkg.torch.onnx.class_hierarchy")
+CLASSES = "pkg.torch.onnx.class_hierarchy"
+_LISTS = (SCOPES, CLASSES)
 
 _MOVES = frozenset("Cast Expand Reshape Slice Squeeze Transpose Unsqueeze".split())
 _NUMBER = "fairhand.node"  # metadata, since that is what the inliner passes on

@@ -19,6 +19,7 @@ import onnx_ir as ir
 
 from ...analysis.graph.constants import RANDOM, uniform, uniform_element
 from ...analysis.graph.parameters import (
+    ALTERED,
     COMPUTED,
     TRAINS,
     has_name,
@@ -201,9 +202,10 @@ class _Folder:
 
     def _replace(self, island: Island, results: dict[ir.Value, np.ndarray]) -> None:
         origins, trained = _origins(island), _trained(island)
-        words = _words(island)
+        words, altered = _words(island), _altered(island)
         for value, new in tensors_of(island, results).items():
             made = _make_constant(value, new, origins[value], value in trained)
+            made.meta[ALTERED] = value in altered
             if value in words:
                 made.meta["called"] = words[value]
         became_constants(self.model, island.nodes)
@@ -346,6 +348,15 @@ def _trained(island: Island) -> set[ir.Value]:
     return found
 
 
+def _altered(island: Island) -> set[ir.Value]:
+    """What has other numbers than the weight that it was computed from."""
+    found = {value for value in island.inputs if value.meta.get(ALTERED)}
+    for node in island.nodes:
+        if node.op_type not in _MOVING or not found.isdisjoint(node.inputs):
+            found.update(node.outputs)
+    return found
+
+
 def _make_constant(
     value: ir.Value, tensor: ir.TensorProtocol, origins: Origins, trained: bool = False
 ) -> ir.Value:
@@ -370,6 +381,7 @@ MOVES = frozenset("Expand Flatten Identity Reshape Squeeze Transpose Unsqueeze".
 
 # Above this many elements, one number throughout is kept as a view of that number.
 _LARGEST_FILL = 1024
+_MOVING = MOVES | {"Cast", "Concat", "Gather", "Slice", "Split"}  # some, or several
 
 
 def is_fill(node: ir.Node) -> bool:

@@ -153,6 +153,16 @@ def take_numbers(model: ir.Model, shapes: ShapeFacts) -> int:
     return found
 
 
+def drop_no_bias(model: ir.Model) -> None:
+    """Take zeros that an exporter put in from where a convolution has its bias, which
+    may be of any sizes."""
+    for node in all_nodes(model.graph):
+        bias = node.inputs[2] if node.inputs[2:] else None
+        takes_one = not node.domain and node.op_type in ("Conv", "ConvTranspose")
+        if takes_one and bias is not None and is_filler(bias, 0):
+            node.resize_inputs(2)
+
+
 def _stored(model: ir.Model, tensor: ir.TensorProtocol) -> ir.Value:
     """A new initializer."""
     value = ir.val(tensor.name, const_value=tensor)

@@ -14,6 +14,7 @@ from ...analysis.shapes.infer import infer
 from .constant_branches import take, take_branches
 from .constant_folding import fold_constants
 from .proven_values import (
+    drop_no_bias,
     read_in_order,
     settle_types,
     store_kept_sizes,
@@ -51,6 +52,7 @@ def _settled(
         if known + read_in_order(model, shapes):
             folded += fold_constants(model, level)
             shapes = infer(model, shapes)
+        drop_no_bias(model)
         if not take_branches(model) and not choose(model, shapes):
             return folded, shapes
         folded += fold_constants(model, level)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 from ..language.operators.movement import Flatten, Pad, Reshape, Squeeze
@@ -175,11 +176,11 @@ def max_pool_of_all(law: Law) -> None:
 
 
 def _global(
-    operator: Operator, reduction: Operator, view: str, low: int
+    operator: Operator, reduction: Operator, view: str, low: int, rank: int
 ) -> Callable[[Law], None]:
     """A view of images without the axes that are reduced, which begin at `low`: 1 with
     channels last, else 2."""
-    rank, high = 4, 2 + low
+    high = rank - 2 + low
 
     def build(law: Law) -> None:
         x = law.tensor("x", rank)
@@ -200,16 +201,27 @@ def _global(
     return build
 
 
-def _view(
-    name: str, view: str, operator: Operator, reduction: Operator, low: int = 2
-) -> Rule:
-    last = ", channels last" if low == 1 else ""
-    return rule(
-        "definition",
-        name=name,
-        statement=f"{view}({operator}(x)) = {reduction}(x) over the spatial axes{last}",
-        samples=[dict(x=[2, 3, 4, 5])],
-    )(_global(operator, reduction, view, low))
+def _views(rank: int) -> list[Rule]:
+    """The last pool of a network for images of so many axes."""
+    mean, largest = (GlobalAveragePool, ReduceMean), (GlobalMaxPool, ReduceMax)
+    means = ReduceMean, ReduceMean
+    return [
+        rule(
+            "definition",
+            name=f"{name}_{view.lower()}_{rank - 2}d{last.replace(' ', '_')}",
+            statement=f"{view}({operators[0]}(x)) = {operators[1]}(x) over the"
+            f" {rank - 2} spatial axes{last and ',' + last}",
+            samples=[dict(x=[2, 3, 4, 5, 6][:rank])],
+        )(_global(*operators, view, low, rank))
+        for name, view, operators, low, last in (
+            ("global_average_pool", "Flatten", mean, 2, ""),
+            ("global_average_pool", "Reshape", mean, 2, ""),
+            ("global_max_pool", "Reshape", largest, 2, ""),
+            ("reduce_mean", "Reshape", means, 2, ""),
+            ("reduce_mean", "Reshape", means, 1, " channels last"),
+        )
+        if rank < 5 or low == 2
+    ]
 
 
 def _squeezed(name: str, operator: Operator, reduction: Operator) -> Rule:
@@ -238,11 +250,5 @@ RULES: list[Rule] = [
     max_pool_of_all,
     _squeezed("global_average_pool_squeeze", GlobalAveragePool, ReduceMean),
     _squeezed("global_max_pool_squeeze", GlobalMaxPool, ReduceMax),
-    _view("global_average_pool_flatten_2d", "Flatten", GlobalAveragePool, ReduceMean),
-    _view("global_average_pool_reshape_2d", "Reshape", GlobalAveragePool, ReduceMean),
-    _view("global_max_pool_reshape_2d", "Reshape", GlobalMaxPool, ReduceMax),
-    _view("reduce_mean_reshape_2d", "Reshape", ReduceMean, ReduceMean),
-    _view(
-        "reduce_mean_reshape_2d_channels_last", "Reshape", ReduceMean, ReduceMean, low=1
-    ),
+    *chain.from_iterable(map(_views, (4, 3, 5))),
 ]

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from ...graph.dims import Dims
+from ...graph.shape_facts import DimsResult, NodeFacts
 from ..helpers import trees as helpers
 from ..module_form import ModuleForm, Weight
 from ..node_view import NodeView
@@ -242,17 +244,13 @@ def _check_extremes(
         n.refuse(f"{n.node.op_type} takes an extreme, but not every leaf has a vote")
 
 
-define(
-    OpDef(
-        "TreeEnsembleRegressor",
-        since=3,
-        domain="ai.onnx.ml",
-        mapping=OPAQUE,
-        module=_regressor,
-    )
-)
-define(
-    OpDef(
-        "TreeEnsemble", since=5, domain="ai.onnx.ml", mapping=OPAQUE, module=_ensemble
-    )
-)
+def _row_of_targets(site: NodeFacts, x: Dims) -> DimsResult:
+    return [(x[0], int(site.attr("n_targets", 1)))]
+
+
+for name, since, form in (
+    ("TreeEnsembleRegressor", 3, _regressor),
+    ("TreeEnsemble", 5, _ensemble),
+):
+    more = {"module": form, "shape": _row_of_targets}
+    define(OpDef(name, since=since, domain="ai.onnx.ml", mapping=OPAQUE, **more))

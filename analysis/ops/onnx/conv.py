@@ -8,7 +8,6 @@ from typing import Any
 import onnx_ir as ir
 
 from ...graph.dims import Dim
-from ...graph.parameters import is_filler
 from ..facts import cuts, fitting_sizes, sizes_windows
 from ..helpers import conv as helpers
 from ..helpers import quant as quant_helpers
@@ -57,11 +56,8 @@ def _is_layer(n: NodeView) -> bool:
 
 
 def _weights(n: NodeView) -> dict[str, Weight]:
-    """Weight and bias; zeros that an exporter put in are no bias."""
     weights = {"weight": Weight(n.value(1))}
-    if n.has(2) and not is_filler(n.value(2), 0):
-        weights["bias"] = Weight(n.value(2))
-    return weights
+    return weights | {"bias": Weight(n.value(2))} if n.has(2) else weights
 
 
 def _weight_shape(n: NodeView) -> tuple[int, ...]:

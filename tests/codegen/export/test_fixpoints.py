@@ -9,6 +9,8 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from onnx import helper
+from support.emitter_models import Graph
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -177,3 +179,151 @@ class Parts(nn.Module):
 def test_parts_and_places(tmp_path: Path) -> None:
     one, two = of_module(Parts(), (torch.randn(2, 6),), {"x": ("n", 6)}, tmp_path)
     assert one == two
+
+
+TREES = {
+    "nodes_treeids": [0] * 5 + [1] * 3,
+    "nodes_nodeids": [0, 1, 2, 3, 4, 0, 1, 2],
+    "nodes_featureids": [0, 1, 0, 0, 0, 2, 0, 0],
+    "nodes_values": [0.5, -0.25, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+    "nodes_truenodeids": [1, 2, 0, 0, 0, 1, 0, 0],
+    "nodes_falsenodeids": [4, 3, 0, 0, 0, 2, 0, 0],
+    "target_treeids": [0, 0, 0, 1, 1],
+    "target_nodeids": [2, 3, 4, 1, 2],
+    "target_ids": [0, 0, 0, 1, 1],
+    "target_weights": [1.5, -2.25, 0.125, 7.0, 0.5],
+    "n_targets": 2,
+}
+
+
+@pytest.mark.parametrize("kind", ["LEQ", "GT", "EQ"])
+@pytest.mark.parametrize("reduce", ["SUM", "MAX"])
+def test_trees_stay_trees(kind: str, reduce: str, tmp_path: Path) -> None:
+    """And where nothing is known of a number, it goes where it went."""
+    inner, leaf = f"BRANCH_{kind}", "LEAF"
+    told = TREES | {"aggregate_function": reduce, "n_targets": 2 - (reduce == "MAX")}
+    told["nodes_modes"] = [inner, inner, leaf, leaf, leaf, inner, leaf, leaf]
+    told["nodes_missing_value_tracks_true"] = [1, 0, 0, 0, 0, 0, 0, 0]
+    if reduce == "MAX":
+        told["target_ids"] = [0] * 5
+    g = Graph(x=("float32", ["n", 3]))
+    y = g("TreeEnsembleRegressor", "x", domain="ai.onnx.ml", **told)
+    model = g.model(y=y)
+    one, two, back = texts(model, tmp_path)
+    assert one == two
+    (node,) = onnx.load(back).graph.node
+    assert (node.op_type, node.domain) == ("TreeEnsembleRegressor", "ai.onnx.ml")
+    rng = np.random.default_rng(0)
+    x = rng.choice([0.5, -0.25, 0, 1, -1, np.nan], (40, 3)).astype(np.float32)
+    was, now = (
+        onnxruntime.InferenceSession(file).run(None, {"x": x})[0]
+        for file in (model.SerializeToString(), back)
+    )
+    np.testing.assert_array_equal(was, now)
+
+
+@pytest.mark.parametrize("size", [3, 40])
+@pytest.mark.parametrize("dtype", ["int64", "float32"])
+def test_codes_stay_codes(dtype: str, size: int, tmp_path: Path) -> None:
+    """Short tables stand in the source, long ones among the weights."""
+    keys = np.arange(size)[::-1] * 3
+    side = "floats" if dtype == "float32" else "int64s"
+    told = {f"keys_{side}": keys.astype(dtype).tolist(), "default_float": -7.0}
+    told["values_floats"] = [float(key) + 0.5 for key in keys]
+    node = helper.make_node("LabelEncoder", ["x"], ["y"], domain="ai.onnx.ml", **told)
+    kinds = helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), onnx.TensorProto.FLOAT
+    x, y = (
+        helper.make_tensor_value_info(n, kind, ["n", 2])
+        for n, kind in zip("xy", kinds, strict=True)
+    )
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 4)]
+    graph = helper.make_graph([node], "net", [x], [y])
+    model = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    one, two, back = texts(model, tmp_path)
+    assert one == two
+    (node,) = onnx.load(back).graph.node
+    assert node.op_type == "LabelEncoder"
+    given = np.arange(0, 6 * size).reshape(-1, 2).astype(dtype)
+    was, now = (
+        onnxruntime.InferenceSession(file).run(None, {"x": given})[0]
+        for file in (model.SerializeToString(), back)
+    )
+    np.testing.assert_array_equal(was, now)
+
+
+@pytest.mark.parametrize("spatial", [1, 2, 3])
+@pytest.mark.parametrize("pool", ["Average", "Max"])
+def test_the_last_pool(pool: str, spatial: int, tmp_path: Path) -> None:
+    g = Graph(x=("float32", ["n", 4, *[5] * spatial]))
+    pooled = g(f"Global{pool}Pool", "x")
+    y = g("Reshape", pooled, g.ints(0, -1))
+    one, two, _ = texts(g.model(y=y), tmp_path)
+    assert one == two and "keepdim" not in one and "flatten" not in one
+
+
+def test_zeros_of_any_sizes_are_no_bias(tmp_path: Path) -> None:
+    """So PyTorch's exporter writes Conv3d, and takes the type from what the network is
+    given; the norm behind it is one with it all the same."""
+    g = Graph(x=("float32", ["n", 3, 5, 5, 5]))
+    zero = g("CastLike", g.weight("val_4", value=np.zeros((), np.float32)), "x")
+    bias = g("Expand", zero, g.ints(4, 2))
+    y = g("Conv", "x", g.weight("conv.weight", 4, 3, 3, 3, 3), bias)
+    norm = [g.weight(f"norm.{name}", 4) for name in ("weight", "bias", "mean")]
+    var = g.weight("norm.var", value=np.ones(4, np.float32))
+    y = g("BatchNormalization", y, *norm, var)
+    one, two, _ = texts(g.model(y=y), tmp_path)
+    assert one == two and "BatchNorm" not in one
+
+
+class Derived(nn.Module):
+    """Weights that are read as others: those have no name of the file's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log = nn.Parameter(torch.rand(4, 3))
+        self.b = nn.Parameter(torch.rand(1, 5, 4))
+        self.gain = nn.Parameter(torch.tensor(0.5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.exp(-self.log.exp().T[0] * x) @ self.b.transpose(1, 2)
+        return y * self.gain.exp()
+
+
+@pytest.mark.parametrize("dynamo", [False, True])
+def test_weights_that_are_computed(dynamo: bool, tmp_path: Path) -> None:
+    file, x = tmp_path / "net.onnx", torch.randn(2, 5, 4)
+    torch.onnx.export(Derived().eval(), (x,), file, dynamo=dynamo)
+    one, two, _ = texts(file, tmp_path)
+    assert one == two and ".exp()" in one
+
+
+class Stage(nn.Module):
+    def __init__(self, wide: int, out: int, adds: bool) -> None:
+        super().__init__()
+        first = nn.Sequential(nn.Conv2d(wide, 2 * wide, 3, padding=1), nn.SiLU())
+        last = nn.Conv2d(2 * wide, out, 1)
+        self.block = nn.Sequential(first, last) if adds or wide != out else first
+        self.block = self.block if out != 2 * wide else nn.Sequential(first)
+        self.adds = adds
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.block(x) + x if self.adds else self.block(x)
+
+
+def test_classes_that_a_file_does_not_name(tmp_path: Path) -> None:
+    """They stay one for what is of one kind, as in the file, whatever it was called."""
+    net, stages = nn.Module(), (
+        Stage(3, 6, False),
+        Stage(6, 6, True),
+        Stage(6, 4, False),
+    )
+    net.stages = nn.Sequential(*stages)
+    net.forward = net.stages.forward
+    file = tmp_path / "net.onnx"
+    torch.onnx.export(net.eval(), (torch.randn(2, 3, 8, 8),), file, dynamo=False)
+    one, two, back = texts(file, tmp_path)
+    assert one == two
+    noted = {
+        each.key for node in onnx.load(back).graph.node for each in node.metadata_props
+    }
+    assert noted == {"pkg.torch.onnx.name_scopes"}

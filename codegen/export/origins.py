@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from heapq import heapify, heappop, heappush
 from itertools import groupby
-from string import ascii_letters
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,7 +70,7 @@ def restore_names(graph: ir.Graph, module: torch.nn.Module, known: Interface) ->
         graph.extend(nodes)
     for value, key in keys.items():
         other = (value.name or "").rpartition(".")[2] != key.rpartition(".")[2]
-        if other and value.name not in ascii_letters:
+        if other and len(value.name or "") > 1:
             note_kind(value, "")  # the file's is the name of a result
     imported = type(module).__module__.rpartition(".")[0]
     folder = known.source.parent.name if known.source is not None else imported

@@ -28,7 +28,7 @@ from ...analysis.lazy import lazy
 from ...analysis.literals import message_line, one_line
 from ...analysis.spelling.expr import TORCH_DTYPES
 from .interface import Interface, unnamed
-from .operators import as_operators
+from .operators import LAYING_OUT, as_operators
 from .tables import as_attributes
 
 if TYPE_CHECKING:
@@ -49,8 +49,6 @@ _OLDEST = 18
 
 # Patterns of the exporter that change layers, or take rows of a layer apart.
 _MERGING = ("FuseBatchNorm", "FuseConv", "RemoveOptionalBias", "SlicesSplit")
-# Of a weight, so that a layer has it; what else is computed of one stays, to train on.
-_LAYING_OUT = ("Transpose", "Slice", "Split", "Concat")
 _SMALL = 1024  # elements of a constant that is made one with an equal one
 _BOOL = ir.DataType.BOOL
 Sizes = dict[str, int]
@@ -165,7 +163,7 @@ def _simplify(model: ir.Model, module: torch.nn.Module) -> None:
 
     def folds(node: ir.Node) -> bool | None:
         is_own = any(x is not None and x.name in own for x in node.inputs)
-        return False if is_own and node.op_type not in _LAYING_OUT else None
+        return False if is_own and node.op_type not in LAYING_OUT else None
 
     fold = onnxscript.optimizer.fold_constants
     for _ in range(2):

@@ -27,7 +27,8 @@ def as_attributes(graph: ir.Graph) -> None:
     for node in [n for n in graph.all_nodes() if n.domain == _OWN]:
         graph.opset_imports.pop(_OWN, None)
         graph.opset_imports[_ML] = _VERSION
-        tables = [*map(ir.convenience.get_const_tensor, node.inputs[1:])]
+        given = (value for value in node.inputs[1:] if value is not None)
+        tables = [*map(_constant, given)]
         if None in tables:
             raise FairhandError("a table of trees or codes is computed by the network")
         arrays = [tensor.numpy() for tensor in tables if tensor is not None]
@@ -37,6 +38,10 @@ def as_attributes(graph: ir.Graph) -> None:
             _replace(node, node, "TreeEnsembleRegressor", said)
         else:
             _look_up(node, *arrays)
+
+
+def _constant(value: ir.Value) -> ir.TensorProtocol | None:
+    return ir.convenience.get_const_tensor(value)
 
 
 def _replace(node: ir.Node, by: ir.Node, kind: str, said: Mapping[str, Any]) -> None:
@@ -55,7 +60,7 @@ def _replace(node: ir.Node, by: ir.Node, kind: str, said: Mapping[str, Any]) -> 
 def _look_up(node: ir.Node, keys: Any) -> None:
     """LabelEncoder, of codes, or of what these are looked up in right away."""
     for reader in node.outputs[0].consumers():
-        row = ir.convenience.get_const_tensor(reader.inputs[0])
+        row = reader.inputs[0] and _constant(reader.inputs[0])
         axis = reader.attributes.get_int("axis", 0)
         if reader.op_type != "Gather" or axis or row is None or len(row.shape) != 1:
             continue
@@ -64,6 +69,7 @@ def _look_up(node: ir.Node, keys: Any) -> None:
     if node.outputs[0].uses() or node.outputs[0].is_graph_output():
         _replace(node, node, "LabelEncoder", _codes(keys, np.arange(len(keys) + 1)))
     else:
+        assert node.graph is not None
         node.graph.remove(node, safe=True)
 
 
@@ -106,7 +112,7 @@ def _of_trees(tables: list[Any], reduce: str) -> dict[str, Any]:
     trees, nodes, ids, weights = (
         np.array(each).tolist() for each in zip(*votes, strict=True)
     )
-    lists = {
+    lists: dict[str, Any] = {
         "treeids": tree,
         "nodeids": [*range(len(order))],
         "modes": [*map(str, modes)],

@@ -252,5 +252,5 @@ for name, since, form in (
     ("TreeEnsembleRegressor", 3, _regressor),
     ("TreeEnsemble", 5, _ensemble),
 ):
-    more = {"module": form, "shape": _row_of_targets}
+    more: dict[str, Any] = {"module": form, "shape": _row_of_targets}
     define(OpDef(name, since=since, domain="ai.onnx.ml", mapping=OPAQUE, **more))

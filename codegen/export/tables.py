@@ -60,7 +60,8 @@ def _replace(node: ir.Node, by: ir.Node, kind: str, said: Mapping[str, Any]) -> 
 def _look_up(node: ir.Node, keys: Any) -> None:
     """LabelEncoder, of codes, or of what these are looked up in right away."""
     for reader in node.outputs[0].consumers():
-        row = reader.inputs[0] and _constant(reader.inputs[0])
+        table = reader.inputs[0]
+        row = None if table is None else _constant(table)
         axis = reader.attributes.get_int("axis", 0)
         if reader.op_type != "Gather" or axis or row is None or len(row.shape) != 1:
             continue

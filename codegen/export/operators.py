@@ -169,8 +169,6 @@ def _found(own: Any, x: Any, keys: Any) -> Any:
     return _node(of_tables(CODES), [x, keys], x.to(torch.int64))
 
 
-# Of a weight, so that a layer has it; what else is computed of one stays, to train on.
-LAYING_OUT = ("Transpose", "Slice", "Split", "Concat")
 _PARTS = ("scale", "zero_point")
 _HELPERS: dict[str, Callable[..., Any]] = {
     "non_max_suppression": _boxes,

@@ -26,9 +26,10 @@ import onnx_ir.passes.common as passes
 from ...analysis.errors import FairhandError
 from ...analysis.lazy import lazy
 from ...analysis.literals import message_line, one_line
+from ...analysis.ops.registry import ONE_TO_ONE, SHUFFLE, lookup
 from ...analysis.spelling.expr import TORCH_DTYPES
 from .interface import Interface, unnamed
-from .operators import LAYING_OUT, as_operators
+from .operators import as_operators
 from .tables import as_attributes
 
 if TYPE_CHECKING:
@@ -162,8 +163,14 @@ def _simplify(model: ir.Model, module: torch.nn.Module) -> None:
     own = module.state_dict().keys()
 
     def folds(node: ir.Node) -> bool | None:
+        """Of a weight what lays it out, so that a layer has it; what else is computed
+        of one stays, to train on."""
+        op = lookup(node)
+        lays_out = (
+            op is not None and bool(op.carries) and op.mapping in (SHUFFLE, ONE_TO_ONE)
+        )
         is_own = any(x is not None and x.name in own for x in node.inputs)
-        return False if is_own and node.op_type not in LAYING_OUT else None
+        return False if is_own and not lays_out else None
 
     fold = onnxscript.optimizer.fold_constants
     for _ in range(2):

@@ -21,7 +21,7 @@ from ...analysis.graph.traversal import bodies
 from ...analysis.graph.weight_access import glance
 from ...analysis.ops.registry import ONE_TO_ONE, lookup
 from ...analysis.spelling.expr import Expr, Literal, Name, Ref, exchange
-from .module_scopes import Scope
+from ..ir.assignment import Scope
 
 _FLOAT = ir.DataType.FLOAT
 _OTHERS = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.DOUBLE)
@@ -146,7 +146,7 @@ class FloatTypes:
         dtype = self._type.numpy()
         if not isinstance(number, dtype.type):
             return ""
-        info = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+        info = ml_dtypes.finfo(dtype)
         return "min" if number == info.min else "max" if number == info.max else ""
 
     def _alive(self, node: ir.Node) -> ir.Value | None:

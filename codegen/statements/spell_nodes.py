@@ -173,7 +173,7 @@ class Spelling:
                 view.refuse(f"{node.op_type} with {len(operands)} inputs")
             like = self.floats.cast(node)
             if like is not None:
-                made = Ref(node.inputs[0]).to(Ref(like).dtype)
+                made = Ref(view.value(0)).to(Ref(like).dtype)
             elif node in self.floats.idle:
                 made = operands[0]
             else:

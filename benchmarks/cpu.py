@@ -1,7 +1,7 @@
 """Speed on the CPU: emitted packages beside ONNX Runtime, call by call in turn.
 
     python benchmarks/cpu.py models/ --seconds 20
-    python benchmarks/cpu.py models/ --threads 1 --columns eager compile onnx2torch aoti
+    python benchmarks/cpu.py models/ --threads 1 --columns eager compile onnx2torch aot
     python benchmarks/cpu.py models/ --results build/cpu.json --page docs/performance.md
 
 Every model and number of threads is measured in a process of its own, for about
@@ -36,10 +36,11 @@ from typing import Any
 
 import cpu_page
 import cpu_plot
-from cpu_rivals import RIVALS
+import pages
+from cpu_rivals import onnx2torch
 
 PRECISIONS = ("float32", "bf16", "int8")
-COLUMNS = ("eager", "packed", "onednn", *RIVALS)
+COLUMNS = ("eager", "packed", "onednn", "compile", "aot", "openvino", "onnx2torch")
 WARM_CALLS = 4  # the third runs what the second prepared
 # Threads of a call that is over go on spinning, on cores that the next one wants: ONNX
 # Runtime's for 50 ms, PyTorch's for 10.
@@ -126,8 +127,8 @@ def another(
     name: str, module: Any, model: Path, feed: dict[str, Any], threads: int
 ) -> Call:
     """A call of the package on this engine, or of another tool's module."""
-    if name in RIVALS:
-        return RIVALS[name](module, model, feed)
+    if name == "onnx2torch":
+        return onnx2torch(model, feed)
     session = module.Session(engine=name, threads=threads)
     return lambda: session.run(None, feed)
 
@@ -277,7 +278,7 @@ def machine() -> str:
 def write_page(results: dict[str, Any], path: Path) -> None:
     """The page, and its picture beside it."""
     picture = path.with_suffix(".svg")
-    path.write_text(cpu_page.page(results, COLUMNS, picture.name), "utf-8")
+    pages.write(path, cpu_page.parts(results, COLUMNS, picture.name))
     cpu_plot.plot(results["threads"], picture)
 
 
@@ -332,7 +333,7 @@ def main(arguments: list[str]) -> int:
             if options.page is not None:
                 write_page(results, options.page)
     if options.page is None:
-        print(cpu_page.page(results, COLUMNS))
+        print(*cpu_page.parts(results, COLUMNS, "-").values(), sep="\n")
     elif not measured:  # the text alone is new
         write_page(results, options.page)
     return 0

@@ -14,7 +14,7 @@ COLOURS = {
     "packed": "#a60",
     "onednn": "#693",
     "compile": "#36c",
-    "aoti": "#0aa",
+    "aot": "#0aa",
     "onnx2torch": "#c6c",
     "openvino": "#e90",
 }

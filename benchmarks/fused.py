@@ -18,6 +18,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pages import DOCS, table, write
+
 import fairhand
 from fairhand.analysis.dataflow.dataflow import dataflow
 from fairhand.analysis.fusion.dnnfusion import dnnfusion, unfused
@@ -27,8 +29,6 @@ from fairhand.codegen.profile.package_times import times
 from fairhand.codegen.verify.parity import feeds
 from fairhand.rewrites.simplify import simplify
 
-PAGE = Path(__file__).parents[1] / "docs" / "fusion.md"
-BEGIN, END = "<!-- written by benchmarks/fused.py -->\n", "<!-- end -->\n"
 PLANS = {"none": unfused, "tvm": tvm, "dnnfusion": dnnfusion}
 
 
@@ -70,7 +70,7 @@ def measure(path: Path, folder: Path, engines: Sequence[str], seconds: float) ->
     )
 
 
-def table(rows: Sequence[Row]) -> Iterator[str]:
+def cells_of(rows: Sequence[Row]) -> Iterator[list[str]]:
     engines = list(dict.fromkeys(engine for row in rows for engine in row.ms))
     heads = ["model", *(f"{name}: groups, MB between" for name in PLANS)]
     heads += [f"methods of {name}" for name in list(PLANS)[1:]]
@@ -78,7 +78,6 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
         heads.append(f"{engine}, ms")
         heads += [f"gain of {name}" for name in list(PLANS)[1:]]
     yield heads
-    yield ["---"] + ["---:"] * (len(heads) - 1)
     for row in rows:
         cells = [row.model]
         for name in PLANS:
@@ -97,7 +96,7 @@ def main() -> None:
     parser.add_argument("--packages", type=Path, required=True, metavar="DIR")
     parser.add_argument("--seconds", type=float, help="to measure each model for")
     parser.add_argument("--engines", nargs="+", default=["eager", "onednn"])
-    parser.add_argument("--write", action="store_true", help=f"into {PAGE.name}")
+    parser.add_argument("--write", action="store_true", help="into docs/fusion.md")
     options = parser.parse_args()
     rows = []
     for path in options.models:
@@ -107,12 +106,10 @@ def main() -> None:
             row = measure(path, folder, options.engines, options.seconds)
             kept.write_text(json.dumps(asdict(row)), "utf-8")
         rows.append(Row(**json.loads(kept.read_text("utf-8"))))
-    text = "\n".join(f"| {' | '.join(cells)} |" for cells in table(rows)) + "\n"
+    text = table(cells_of(rows))
     print(text)
     if options.write:
-        before, rest = PAGE.read_text("utf-8").split(BEGIN)
-        page = before + BEGIN + "\n" + text + "\n" + END + rest.split(END)[1]
-        PAGE.write_text(page, "utf-8", newline="\n")
+        write(DOCS / "fusion.md", {"fused": text})
 
 
 if __name__ == "__main__":

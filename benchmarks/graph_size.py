@@ -1,7 +1,7 @@
 """How much of a model is left after fairhand's rewriting, and after that of others.
 
     python benchmarks/graph_size.py models/ --cache build/graph_size
-    python benchmarks/graph_size.py models/ --cache build/graph_size --out docs/sizes.md
+    python benchmarks/graph_size.py models/ --cache build/graph_size --write docs/graph_size.md
 
 Counts nodes and arithmetic operations of every .onnx file in the folders: as it is,
 after fairhand, and after each other tool with its default settings. Every tool works in
@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx_ir as ir
+import pages
 
 import fairhand
 from fairhand.analysis.cost import flops, graph_cost
@@ -40,32 +41,6 @@ from fairhand.rewrites.simplify import simplify
 ORIGINAL, FAIRHAND = "original", "fairhand"
 RIVALS = ("onnxslim", "onnxscript")  # of these fairhand should leave no more nodes
 BATCH, OTHER = 1, 128  # what dynamic sizes are taken for
-PAGE = """\
-# Graph sizes
-
-<!-- Written by benchmarks/graph_size.py; don't edit. -->
-
-What is left of a model after each tool, with its default settings:
-{tools}.
-
-**Nodes** are those of ai.onnx and of all other domains, of branches and loop bodies
-too, after functions are inlined. Constant nodes and initializers don't count. {mark}
-marks models of which fairhand leaves more nodes than {rivals}.
-
-By default a layer keeps its own bias and weight, so that they can be trained:
-constants of two layers stay two. `-O2` makes them one: mobilebert, where a sum
-follows on a sum in every block, has 1,095 nodes then.
-
-{nodes}
-
-**Operations** are arithmetic operations in millions, as graph_cost.py of analysis/cost
-counts them: 2 per product in a contraction, 1 per element of an elementwise operator, 0
-for movement. A dynamic size is taken for {other}, a batch for {batch}. "-" stands for a
-graph that has operators without such a count, in general because they are not in the
-ONNX standard.
-
-{flops}
-"""
 MARK = "†"
 
 
@@ -288,25 +263,17 @@ def mean_ratios(table: Table) -> Iterator[str]:
         yield f"{math.exp(math.fsum(ratios) / len(rows)):.3f}" if rows else "-"
 
 
-def markdown(rows: list[list[str]]) -> str:
-    head = ["model", *(tool.title for tool in TOOLS.values())]
-    rule = ["---", *("---:" for _ in TOOLS)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *rows))
-
-
-def page(table: Table) -> str:
+def parts(table: Table) -> dict[str, str]:
     names = {tool.package for tool in TOOLS.values() if tool.package}
     versions = [f"{name} {version(name)}" for name in sorted(names)]
-    nodes = [list(node_cells(name, row)) for name, row in table.items()]
-    return PAGE.format(
-        tools=", ".join([f"fairhand {fairhand.__version__}", *versions]),
-        mark=MARK,
-        rivals=" or ".join(RIVALS),
-        nodes=markdown([*nodes, list(mean_ratios(table))]),
-        flops=markdown([list(flop_cells(name, row)) for name, row in table.items()]),
-        batch=BATCH,
-        other=OTHER,
-    )
+    head = ["model", *(tool.title for tool in TOOLS.values())]
+    nodes = [node_cells(name, row) for name, row in table.items()]
+    flops_of = (flop_cells(name, row) for name, row in table.items())
+    return {
+        "tools": ", ".join([f"fairhand {fairhand.__version__}", *versions]) + ".",
+        "nodes": pages.table([head, *nodes, mean_ratios(table)]),
+        "operations": pages.table([head, *flops_of]),
+    }
 
 
 def main(arguments: list[str]) -> int:
@@ -315,7 +282,7 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("folders", nargs="+", type=Path, metavar="folder")
     parser.add_argument("--cache", type=Path, required=True, help="folder to keep")
-    parser.add_argument("--out", type=Path, help="the Markdown page, else printed")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="which has marks")
     parser.add_argument("--timeout", type=float, default=600, help="seconds per run")
     options = parser.parse_args(arguments)
     cache, table = Cache(options.cache), {}
@@ -328,10 +295,10 @@ def main(arguments: list[str]) -> int:
         for tool, size in row.items():
             if size.error:
                 print(f"  {tool} fails: {size.error}", file=sys.stderr)
-    if options.out is None:
-        print(page(table))
+    if options.write is None:
+        print(*parts(table).values(), sep="\n")
     else:
-        options.out.write_text(page(table), "utf-8")
+        pages.write(options.write, parts(table))
     return 1 if any(row[FAIRHAND].error for row in table.values()) else 0
 
 

@@ -32,12 +32,12 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import pages
+
 import fairhand
 from fairhand.analysis.schedule.lanes import WORTH
 from fairhand.codegen.lanes import divide
 
-PAGE = Path(__file__).parents[1] / "docs" / "lanes.md"
-BEGIN, END = "<!-- written by benchmarks/lanes.py -->\n", "<!-- end -->\n"
 LEAST = 3  # rounds, whatever the time
 OTHERS = 0.05  # of a core: a round in which other processes take more does not count
 PAUSE = 0.02  # seconds, in which threads that wait for more of the last run fall asleep
@@ -285,14 +285,14 @@ def table(rows: Sequence[Row]) -> str:
     heads = ["model", *(f"{name}, ms" for name in VARIANTS), "predicted", "measured"]
     heads += ["--lanes 2 takes", "auto predicts", "measured", "beside the engine"]
     heads += ["auto takes", "rounds"]
-    lines = [heads, ["---"] + ["---:"] * (len(heads) - 1)]
+    lines = [heads]
     for row in rows:
         took = [row.seconds.get(name) for name in VARIANTS]
         cells = [row.model, *("-" if s is None else f"{1e3 * s:.1f}" for s in took)]
         cells += [*map(two_digits, (row.predicted, row.gain(ONE))), row.two]
         gains = row.auto, row.gain(TWO), row.gain(ENGINE)
         lines.append([*cells, *map(two_digits, gains), row.chosen, str(row.rounds)])
-    text = "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    text = pages.table(lines)
     both = [row for row in rows if LANES in row.seconds]
     if len(both) > 2:
         first = correlation([(row.predicted, row.gain(ONE)) for row in both])
@@ -314,20 +314,13 @@ def correlation(pairs: Sequence[tuple[float, float | None]]) -> float:
     return float(spearmanr(*zip(*pairs, strict=True)).statistic)
 
 
-def write(text: str) -> None:
-    page = PAGE.read_text("utf-8")
-    before, rest = page.split(BEGIN)
-    page = before + BEGIN + "\n" + text + "\n" + END + rest.split(END)[1]
-    PAGE.write_text(page, "utf-8", newline="\n")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="+", type=Path)
     parser.add_argument("--packages", type=Path, required=True, metavar="DIR")
     parser.add_argument("--compile", action="store_true", help="write the packages")
     parser.add_argument("--seconds", type=float, help="to measure each model for")
-    parser.add_argument("--write", action="store_true", help=f"into {PAGE.name}")
+    parser.add_argument("--write", action="store_true", help="into docs/lanes.md")
     options = parser.parse_args()
     rows = []
     for path in options.models:
@@ -346,7 +339,7 @@ def main() -> None:
     text = table(rows)
     print(text, flush=True)
     if options.write:
-        write(text)
+        pages.write(pages.DOCS / "lanes.md", {"measured": text})
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python benchmarks/fused.py --packages DIR --seconds 60 MODEL.onnx ...
     python benchmarks/fused.py --packages DIR --write MODEL.onnx ...
 
-Each model is compiled three times: without groups, with TVM's, with DNNFusion's. The
+Each model is compiled twice: without groups, and with DNNFusion's. The
 packages take turns call by call in one process, with one thread, on each engine. The
 table has the fastest calls, and the bytes of values between groups beside. DIR keeps
 packages and times, so that each model can have a quiet moment of its own: measure once
@@ -18,18 +18,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from fusion_baselines import unfused
 from pages import DOCS, table, write
 
 import fairhand
 from fairhand.analysis.dataflow.dataflow import dataflow
-from fairhand.analysis.fusion.dnnfusion import dnnfusion, unfused
-from fairhand.analysis.fusion.tvm_baseline import tvm
+from fairhand.analysis.fusion.dnnfusion import dnnfusion
 from fairhand.codegen.load.read_model import load
 from fairhand.codegen.profile.package_times import times
 from fairhand.codegen.verify.parity import feeds
 from fairhand.rewrites.simplify import simplify
 
-PLANS = {"none": unfused, "tvm": tvm, "dnnfusion": dnnfusion}
+PLANS = {"none": unfused, "dnnfusion": dnnfusion}
 
 
 @dataclass(frozen=True)

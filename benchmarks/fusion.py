@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import onnx_ir as ir
+from fusion_baselines import tvm
 from pages import DOCS, table, write
 
 from fairhand.analysis.dataflow.dataflow import Dataflow, dataflow
 from fairhand.analysis.fusion.dnnfusion import FusionPlan, dnnfusion
-from fairhand.analysis.fusion.tvm_baseline import tvm
 from fairhand.analysis.graph.shape_facts import ShapeFacts
 from fairhand.analysis.shapes.infer import infer
 from fairhand.codegen.load.read_model import load

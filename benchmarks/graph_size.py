@@ -1,7 +1,7 @@
 """How much of a model is left after fairhand's rewriting, and after that of others.
 
-    python benchmarks/graph_size.py models/ --cache build/graph_size
-    python benchmarks/graph_size.py models/ --cache build/graph_size --write docs/graph_size.md
+    python benchmarks/graph_size.py models/ --cache DIR
+    python benchmarks/graph_size.py models/ --cache DIR --write docs/graph_size.md
 
 Counts nodes and arithmetic operations of every .onnx file in the folders: as it is,
 after fairhand, and after each other tool with its default settings. Every tool works in

@@ -200,7 +200,7 @@ def _add_ways(sub: argparse.ArgumentParser) -> None:
     _flag(sub, "--autotune", AUTOTUNE)
     sub.add_argument(
         "--fusion",
-        choices=("tvm", "dnnfusion"),
+        choices=METHODS,
         help="write the larger groups of a fusion plan as functions of their own",
     )
     _add_devices(sub, "write parallel.py, too: ")

@@ -100,12 +100,6 @@ def dnnfusion(
     return plan_of("dnnfusion", flow, groups, planner.edges)
 
 
-def unfused(flow: Dataflow) -> FusionPlan:
-    """Each operator alone."""
-    groups = [Group((i,), op.mapping) for i, op in enumerate(flow.operators)]
-    return plan_of("none", flow, groups, {})
-
-
 def plan_of(
     method: str,
     flow: Dataflow,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum, IntEnum
+from enum import Enum
 from functools import cache
 from inspect import signature
 from types import ModuleType
@@ -54,17 +54,6 @@ class MappingType(Enum):
     OPAQUE = "Opaque"
 
 
-class Pattern(IntEnum):
-    """TVM's OpPatternKind, from simple to complex."""
-
-    ELEMWISE = 0
-    BROADCAST = 1
-    INJECTIVE = 2
-    REDUCTION = 3
-    OUT_ELEMWISE_FUSABLE = 4
-    OPAQUE = 8
-
-
 ONE_TO_ONE = MappingType.ONE_TO_ONE
 ONE_TO_MANY = MappingType.ONE_TO_MANY
 MANY_TO_MANY = MappingType.MANY_TO_MANY
@@ -104,8 +93,7 @@ class OpDef:
       `by_index(node)`: of any, as functions of their place.
     - `flops`: arithmetic operations, for each element of the result, or
       `flops(node, *dims)`.
-    - `tile(node, *dims)`: what it needs whole of its inputs. `pattern`: TVM's class of
-      it.
+    - `tile(node, *dims)`: what it needs whole of its inputs.
     - `cut(node, results, *dims)`: along which axes parts of it are computed from parts
       (facts/cuts.py).
     - `views`: the result looks at the memory of the first input.
@@ -138,7 +126,6 @@ class OpDef:
     flops: int | flop_counts.Count | None = None
     tile: Callable[..., TileNeeds | None] | None = None
     cut: cuts.Rule | None = None
-    pattern: Pattern | None = None
     views: bool | None = None
     fresh: bool = False
     traceable: bool | None = None
@@ -212,7 +199,6 @@ def _defaults(op: OpDef) -> Mapping[str, Any]:
     }
     if index_map is not None:
         implied |= _derived(index_map)
-        implied["pattern"] = Pattern.INJECTIVE if op.mapping is ONE_TO_ONE else None
     return implied | {kind: fact for kind, fact in named.items() if fact is not None}
 
 
@@ -244,7 +230,7 @@ registered: dict[tuple[str, str], OpDef] = {}  # by users
 
 # What is true of an operator however it is spelled.
 _OF_THE_OPERATOR = (
-    "shape onnx_errs index_map values by_index flops tile cut pattern carries requires"
+    "shape onnx_errs index_map values by_index flops tile cut carries requires"
     " coarse runs_until"
 ).split()
 

@@ -12,8 +12,7 @@ from rich.console import Console
 from ...analysis.cost.device import CPU, DEVICES, Profile
 from ...analysis.dataflow.dataflow import Dataflow, dataflow
 from ...analysis.errors import FairhandError
-from ...analysis.fusion.dnnfusion import FusionPlan, dnnfusion, unfused
-from ...analysis.fusion.tvm_baseline import tvm
+from ...analysis.fusion.dnnfusion import FusionPlan, dnnfusion
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.literals import printable, shown
 from ...analysis.schedule.lanes import LanePlan, batch_makespans, costs_of, plan_lanes
@@ -52,10 +51,8 @@ def make_plans(model: ir.Model, shapes: ShapeFacts, wanted: Wanted) -> Plans:
         timer = pair_timer(model, shapes, flow)
     fusion = lanes = None
     batch: dict[str, float] = {}
-    if wanted.fusion == "dnnfusion":
+    if wanted.fusion is not None:
         fusion = dnnfusion(flow, device, profile, timer=timer)
-    elif wanted.fusion is not None:
-        fusion = tvm(flow) if wanted.fusion == "tvm" else unfused(flow)
     if wanted.lanes is not None:
         costs = costs_of(flow, device, profile)
         lanes = plan_lanes(flow, costs, wanted.lanes)

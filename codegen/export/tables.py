@@ -13,6 +13,7 @@ from ...analysis.errors import FairhandError
 
 TREES, CODES = "TreeTables", "CodeTable"
 _OWN, _ML, _VERSION = "fairhand.tables", "ai.onnx.ml", 3
+_constant = ir.convenience.get_const_tensor
 _KINDS = {ir.DataType.INT64: "int64", ir.DataType.FLOAT: "float"}
 
 
@@ -38,10 +39,6 @@ def as_attributes(graph: ir.Graph) -> None:
             _replace(node, node, "TreeEnsembleRegressor", said)
         else:
             _look_up(node, *arrays)
-
-
-def _constant(value: ir.Value) -> ir.TensorProtocol | None:
-    return ir.convenience.get_const_tensor(value)
 
 
 def _replace(node: ir.Node, by: ir.Node, kind: str, said: Mapping[str, Any]) -> None:

@@ -10,7 +10,6 @@ import onnx_ir as ir
 
 from ...analysis.dataflow.dataflow import dataflow
 from ...analysis.fusion.dnnfusion import FusionPlan, dnnfusion
-from ...analysis.fusion.tvm_baseline import tvm
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.schedule.fork_join import Fork
 from ..classes.module_classes import ClassTable, ModuleClass
@@ -23,8 +22,6 @@ from ..lanes.divide import Costed, Divided, Measure, cost_lanes, divide
 from ..lanes.fused_functions import GroupWriter, groups_of
 from ..lanes.lane_lines import DIVIDES_THREADS, RUN_LANES, ForkWriter
 from ..request.options import CompileOptions
-
-_FUSION = {"tvm": tvm, "dnnfusion": dnnfusion}
 
 
 @dataclass(frozen=True)
@@ -86,6 +83,6 @@ def body_style(
     tuner = tuner_here() if kernels and options.profile else None
     return _BodyStyle(
         cost_lanes(graph, shapes, options.lanes, measure if options.profile else None),
-        _FUSION[options.fusion](dataflow(graph, shapes)) if options.fusion else None,
+        dnnfusion(dataflow(graph, shapes)) if options.fusion else None,
         KernelSet(graph, shapes, tuner, options.autotune) if kernels else None,
     )

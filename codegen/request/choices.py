@@ -1,6 +1,6 @@
 """Words that options take, apart from what they mean: `--help` loads no more."""
 
-METHODS = ("none", "tvm", "dnnfusion")  # of fusing
+METHODS = ("dnnfusion",)  # of fusing
 TARGETS = ("torch", "triton")  # what bodies call: PyTorch, or kernels of their own
 DEVICES = ("cpu", "h100")  # of analysis/cost/device.py
 AUTO = "auto"  # in place of an engine: Session measures which is the fastest

@@ -26,7 +26,7 @@ class CompileOptions:
     it adds the user's own). `level` 0 is faithful: no stored weight changes, and
     state_dict has the original's keys; 2 also merges layers. Of the rest at most one:
     `lanes` is how many parts of the network may run side by side, or "auto" (`profile`:
-    as measured here); `fusion` ("tvm" or "dnnfusion") writes the groups of a fusion
+    as measured here); `fusion` ("dnnfusion") writes the groups of a fusion
     plan as functions; with "triton" for `target`, operators that fuse become kernels,
     with `autotune` such as try several launches when they first run.
     """
@@ -45,10 +45,10 @@ class CompileOptions:
         if self.target not in TARGETS:
             what = f"there is no target {self.target!r}"
             raise FairhandError(what, hint=" or ".join(TARGETS))
-        if self.fusion not in (None, *METHODS[1:]):
+        if self.fusion not in (None, *METHODS):
             raise FairhandError(
                 f"fusion={self.fusion!r} is no way to group operators",
-                hint=f"give {' or '.join(METHODS[1:])}",
+                hint=f"give {' or '.join(METHODS)}",
             )
         given = {
             "--lanes": self.lanes is not None,

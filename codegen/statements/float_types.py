@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -21,37 +22,35 @@ from ...analysis.graph.traversal import bodies
 from ...analysis.graph.weight_access import glance
 from ...analysis.ops.registry import ONE_TO_ONE, lookup
 from ...analysis.spelling.expr import Expr, Literal, Name, Ref, exchange
-from ..ir.assignment import Scope
 
 _FLOAT = ir.DataType.FLOAT
-_OTHERS = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.DOUBLE)
+_HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
 class FloatTypes:
     """`fixed` are values of the network's type whatever type the network is cast to.
 
-    That is the one type that weights and inputs have beside float32, or float32. One
-    number, as the root that scales Gemma's embeddings, makes no type. `idle` are casts
-    whose result is cast again, by its only reader.
+    That is the half type that weights and inputs have, or float32. One number, as the root that scales Gemma's embeddings, makes no type. `idle` are casts
+    whose result is cast again, by its only reader, and `casts` those that are to the
+    type of a value at hand.
     """
 
-    def __init__(
-        self, model: ir.Model, scopes: Mapping[ir.Node, tuple[Scope, ...]]
-    ) -> None:
+    def __init__(self, model: ir.Model, scopes: Mapping[ir.Node, Any]) -> None:
         self.fixed: set[ir.Value] = set()
         self.idle: set[ir.Node] = set()
         self._bounds: dict[ir.Node, ir.Value] = {}
         self._like: dict[tuple[ir.Node, int], ir.Value] = {}
         self._settled: set[ir.Node] = set()  # given the network's type at once
         self._known: list[ir.Value] = []  # of the network's type, in order
-        self._scopes, self._casts = scopes, dict[ir.Node, ir.Value]()
+        self.casts: dict[ir.Node, ir.Value] = {}
+        self._scopes = scopes
         self._widened: dict[ir.Value, ir.Node] = {}  # by a cast to float32 before
         stored = (v for v in model.graph.initializers.values() if not _is_scalar(v))
         types = {value.dtype for value in (*stored, *model.graph.inputs)}
-        others = [dtype for dtype in _OTHERS if dtype in types]
-        if len(others) > 1:
+        halves = [dtype for dtype in _HALF if dtype in types]
+        if len(halves) > 1 or ir.DataType.DOUBLE in types:
             return
-        self._type = next(iter(others), _FLOAT)
+        self._type = next(iter(halves), _FLOAT)
         self._known += (v for v in model.graph.inputs if v.dtype == self._type)
         self._places = {node: i for i, node in enumerate(model.graph)}
         for node in model.graph:
@@ -60,10 +59,6 @@ class FloatTypes:
     def like(self, node: ir.Node, place: int) -> ir.Value | None:
         """The operand whose type another one has to take; None where it may stay."""
         return self._like.get((node, place))
-
-    def cast(self, node: ir.Node) -> ir.Value | None:
-        """The value whose type a cast is to; None where it is to the one it says."""
-        return self._casts.get(node)
 
     def in_bounds(self, node: ir.Node, expr: Expr) -> Expr:
         """An expression whose lowest and largest floats are those of the network's."""
@@ -134,7 +129,7 @@ class FloatTypes:
                 apart = widened and self._scopes[widened] != self._scopes[node]
                 like = widened.inputs[0] if widened else self._alive(node)
                 if like is not None and not apart:
-                    self._casts[node] = like
+                    self.casts[node] = like
                 return like is not None
         if widened is not None:
             floats = (out for out in node.outputs if out.dtype == _FLOAT)

@@ -171,8 +171,7 @@ class Spelling:
             operands = self.operands(view, op)
             if strings is None and not op.takes(len(operands)):  # an own one's schema
                 view.refuse(f"{node.op_type} with {len(operands)} inputs")
-            like = self.floats.cast(node)
-            if like is not None:
+            if like := self.floats.casts.get(node):
                 made = Ref(view.value(0)).to(Ref(like).dtype)
             elif node in self.floats.idle:
                 made = operands[0]

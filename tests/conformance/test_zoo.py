@@ -12,11 +12,11 @@ from pathlib import Path
 import onnx.backend.test
 import onnxruntime as ort
 import pytest
+from support.stages import save_stage
 
 import fairhand
 from fairhand.codegen.commands.check import check
 from fairhand.codegen.load.read_model import load
-from fairhand.codegen.verify.debug_dump import save_stage
 from fairhand.codegen.verify.inputs import make_inputs
 from fairhand.rewrites.language.exactness import LEVELS, Exactness
 from fairhand.rewrites.simplify import simplify

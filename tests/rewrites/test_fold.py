@@ -14,11 +14,11 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from support.handmade import RNG
+from support.stages import save_stage
 
 from fairhand.analysis.graph.constants import uniform, uniform_element
 from fairhand.analysis.graph.parameters import is_filler
 from fairhand.codegen.load.read_model import load
-from fairhand.codegen.verify.debug_dump import save_stage
 from fairhand.rewrites.folding.constant_folding import fold_constants
 from fairhand.rewrites.folding.duplicate_constants import merge_constants
 from fairhand.rewrites.normalise import normalise

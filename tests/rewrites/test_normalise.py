@@ -12,11 +12,11 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from support.handmade import RNG
+from support.stages import save_stage
 
 import fairhand
 from fairhand.analysis.errors import Unsupported
 from fairhand.codegen.load.read_model import load
-from fairhand.codegen.verify.debug_dump import save_stage
 from fairhand.rewrites.normalise import normalise
 
 HEADER = '<ir_version: 8, opset_import: ["" : {opset}, "local" : 1, "com.x" : 1]>\n'

@@ -12,10 +12,10 @@ import onnxruntime as ort
 from onnx import helper, numpy_helper
 
 from fairhand.codegen.load.read_model import load
-from fairhand.codegen.verify.debug_dump import save_stage
 from fairhand.rewrites.normalise import normalise
 
 from .handmade import RNG, node, save
+from .stages import save_stage
 
 Attributes = Mapping[str, object]
 

@@ -17,9 +17,10 @@ from support.node_variations import varied
 from fairhand.analysis.errors import FairhandError
 from fairhand.analysis.oracle.process import Limits, RunFailed, Session
 from fairhand.codegen.load.read_model import load
-from fairhand.codegen.verify.debug_dump import save_stage
 from fairhand.codegen.verify.tolerances import compare
 from fairhand.rewrites.normalise import normalise
+
+from .stages import save_stage
 
 LIMITS = Limits(20, 1 << 30)
 Feed = dict[str, Any]

@@ -10,7 +10,7 @@ from ..facts import sizes_elementwise
 from ..helpers import casts as helpers
 from ..node_view import NodeView
 from ..operands import BITS, FLOAT8_MAX, SMALL_FLOATS, converted, signed
-from ..registry import ONE_TO_ONE, Pattern, operator
+from ..registry import ONE_TO_ONE, operator
 
 
 def cast(t: Any, n: NodeView, x: Any, source: ir.DataType) -> Any:
@@ -81,6 +81,4 @@ def _bit_cast(t: Any, n: NodeView, x: Any) -> Any:
 # ---- nothing at all
 
 
-operator("Identity", since=1, mapping=ONE_TO_ONE, pattern=Pattern.ELEMWISE, views=True)(
-    lambda t, n, x: x
-)
+operator("Identity", since=1, mapping=ONE_TO_ONE, views=True)(lambda t, n, x: x)

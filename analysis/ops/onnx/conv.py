@@ -14,7 +14,7 @@ from ..helpers import quant as quant_helpers
 from ..module_form import ModuleForm, Weight, unusual
 from ..node_view import NodeView
 from ..quant_layers import bias, integers
-from ..registry import MANY_TO_MANY, Pattern, operator
+from ..registry import MANY_TO_MANY, operator
 from .windows import Windows, padded, short, windows
 
 
@@ -122,7 +122,6 @@ def layer_form(
     cut=cuts.along(0),
     fits=fitting_sizes.window(1),
     mapping=MANY_TO_MANY,
-    pattern=Pattern.OUT_ELEMWISE_FUSABLE,
     fresh=True,
     module=_conv_module,
 )
@@ -239,7 +238,6 @@ def _conv_transpose_module(n: NodeView) -> ModuleForm | None:
     fits=fitting_sizes.window(1, channels=0),
     mapping=MANY_TO_MANY,
     onnx_errs=True,
-    pattern=Pattern.OUT_ELEMWISE_FUSABLE,
     fresh=True,
     module=_conv_transpose_module,
 )

@@ -13,7 +13,7 @@ from ..facts.requirements import BelowNumber, Between
 from ..helpers import indexing as helpers
 from ..node_view import NodeView
 from ..operands import signed, size
-from ..registry import ONE_TO_MANY, OPAQUE, Pattern, operator
+from ..registry import ONE_TO_MANY, OPAQUE, operator
 
 
 def _number(value: Any) -> Any:
@@ -189,7 +189,6 @@ def _eye_like(t: Any, n: NodeView, x: Any) -> Any:
     since=11,
     mapping=ONE_TO_MANY,
     flops=0,
-    pattern=Pattern.INJECTIVE,
     requires={0: BelowNumber(1), 1: Between(2, 9)},
 )
 def _one_hot(t: Any, n: NodeView, indices: Any, depth: Any, values: Any) -> Any:

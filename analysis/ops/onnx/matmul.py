@@ -18,7 +18,7 @@ from ..node_view import NodeView
 from ..operands import SIGNED, is_zero, number, through_signed
 from ..quant_layers import bias as quantized_bias
 from ..quant_layers import dynamic, int8_weight, integers
-from ..registry import MANY_TO_MANY, Pattern, operator
+from ..registry import MANY_TO_MANY, operator
 
 
 def _matrix(n: NodeView, i: int) -> tuple[int, int] | None:
@@ -121,7 +121,6 @@ def _bias_of(n: NodeView, add: ir.Node, width: int) -> Weight | None:
     shape=sizes_windows.matmul,
     flops=flop_counts.matmul,
     tile=tiles.matmul,
-    pattern=Pattern.OUT_ELEMWISE_FUSABLE,
     fresh=True,
     module=_matmul_module,
 )
@@ -233,7 +232,6 @@ def _gemm_bias(n: NodeView, beta: float, width: int) -> Weight | None:
     since=11,
     mapping=MANY_TO_MANY,
     tile=tiles.matmul,
-    pattern=Pattern.OUT_ELEMWISE_FUSABLE,
     fresh=True,
     module=_gemm_module,
 )

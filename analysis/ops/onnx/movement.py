@@ -21,7 +21,7 @@ from ..operands import (
     kernel_result,
     kernel_view,
 )
-from ..registry import ONE_TO_MANY, ONE_TO_ONE, SHUFFLE, Pattern, operator
+from ..registry import ONE_TO_MANY, ONE_TO_ONE, SHUFFLE, operator
 from .creation import filled
 
 # ---- Transpose
@@ -226,7 +226,6 @@ def _reverse_sequence(t: Any, n: NodeView, x: Any, lengths: Any) -> Any:
     cut=cuts.matrices,
     shape=sizes_elementwise.like_input,
     flops=0,
-    pattern=Pattern.INJECTIVE,
 )
 def _trilu(t: Any, n: NodeView, x: Any, k: Any = None) -> Any:
     dtype = n.dtype(0)

@@ -12,7 +12,7 @@ from ..facts import cuts, fitting_sizes, flop_counts, sizes_windows, tiles
 from ..helpers import pool as helpers
 from ..node_view import NodeView
 from ..operands import wanted
-from ..registry import MANY_TO_MANY, Pattern, operator
+from ..registry import MANY_TO_MANY, operator
 from .windows import Windows, padded, short, windows
 
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
@@ -100,7 +100,6 @@ def _max_pool_with_indices(t: Any, n: NodeView, w: Windows, x: Any) -> Any:
     since=12,
     **_POOLS,
     flops=flop_counts.pool(1),
-    pattern=Pattern.OUT_ELEMWISE_FUSABLE,
 )
 def _max_pool(t: Any, n: NodeView, x: Any) -> Any:
     w = _windows(n)
@@ -126,7 +125,6 @@ def _max_pool(t: Any, n: NodeView, x: Any) -> Any:
     since=19,
     **_POOLS,
     flops=flop_counts.pool(1),
-    pattern=Pattern.OUT_ELEMWISE_FUSABLE,
 )
 def _average_pool(t: Any, n: NodeView, x: Any) -> Any:
     w = _windows(n)
@@ -199,7 +197,6 @@ _over_all = partial(
     shape=sizes_windows.global_pool,
     flops=flop_counts.per_input(1),
     tile=tiles.global_pool,
-    pattern=Pattern.OUT_ELEMWISE_FUSABLE,
 )
 _over_all("GlobalAveragePool", result="mean")(
     lambda t, n, x: x.mean(dim=_all_axes(n), keepdim=True)

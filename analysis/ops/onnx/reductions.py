@@ -13,7 +13,7 @@ from ..facts.requirements import Axes, Between
 from ..helpers import elementwise as helpers
 from ..node_view import NodeView
 from ..operands import SIGNED, converted, front, shown_axis, through_signed
-from ..registry import MANY_TO_MANY, Pattern, operator
+from ..registry import MANY_TO_MANY, operator
 
 # ---- axes
 
@@ -149,7 +149,6 @@ _REDUCES: dict[str, Any] = {
     "shape": sizes_elementwise.reduce,
     "tile": tiles.reduce,
     "cut": cuts.reduce,
-    "pattern": Pattern.REDUCTION,
     "requires": {1: Axes()},
 }
 for _name, _since, _spelling, _result in (
@@ -253,7 +252,6 @@ for _name, _method in (("ArgMax", "argmax"), ("ArgMin", "argmin")):
         mapping=MANY_TO_MANY,
         shape=sizes_elementwise.arg_reduce,
         flops=flop_counts.per_input(1),
-        pattern=Pattern.REDUCTION,
         cut=cuts.extreme,
         result="index",
     )(_position(_method))

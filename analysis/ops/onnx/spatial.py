@@ -12,7 +12,7 @@ from ..helpers import slicing as slicing_helpers
 from ..helpers import spatial as spatial_helpers
 from ..node_view import NodeView
 from ..operands import EVERYTHING, flat_ints, front, subscript
-from ..registry import MANY_TO_MANY, ONE_TO_MANY, ONE_TO_ONE, OPAQUE, Pattern, operator
+from ..registry import MANY_TO_MANY, ONE_TO_MANY, ONE_TO_ONE, OPAQUE, operator
 from .slicing import listed
 
 # ---- GridSample, AffineGrid
@@ -88,9 +88,7 @@ def _col2im(t: Any, n: NodeView, x: Any, image: Any, block: Any) -> Any:
 # ---- CenterCropPad
 
 
-@operator(
-    "CenterCropPad", since=18, mapping=ONE_TO_ONE, flops=0, pattern=Pattern.INJECTIVE
-)
+@operator("CenterCropPad", since=18, mapping=ONE_TO_ONE, flops=0)
 def _center_crop_pad(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
     rank = n.rank(0)
     places = [front(axis, rank) for axis in n.attr("axes", range(rank))]

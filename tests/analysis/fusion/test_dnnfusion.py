@@ -10,6 +10,14 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+from fusion_baselines import (
+    MAX_DEPTH,
+    Pattern,
+    pattern,
+    post_dominators,
+    tvm,
+    unfused,
+)
 from onnx import TensorProto, helper, numpy_helper
 from support.random_dags import COUNT, random_dag, random_dataflow
 
@@ -23,18 +31,11 @@ from fairhand.analysis.fusion.dnnfusion import (
     MAX_OPERATORS,
     FusionPlan,
     dnnfusion,
-    unfused,
     uses_up_tiles,
-)
-from fairhand.analysis.fusion.tvm_baseline import (
-    MAX_DEPTH,
-    pattern,
-    post_dominators,
-    tvm,
 )
 from fairhand.analysis.graph.dims import symbol
 from fairhand.analysis.graph.shape_facts import ShapeFacts
-from fairhand.analysis.ops.registry import MANY_TO_MANY, OPAQUE, Pattern
+from fairhand.analysis.ops.registry import MANY_TO_MANY, OPAQUE
 from fairhand.analysis.shapes.infer import infer
 
 PLANNERS: dict[str, Callable[[Dataflow], FusionPlan]] = {

@@ -168,7 +168,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"lanes": 2},
     {"lanes": "auto"},
     {"lanes": 2, "profile": True},
-    {"fusion": "tvm"},
+    {"fusion": "dnnfusion"},
     {"target": "triton"},
 ]
 

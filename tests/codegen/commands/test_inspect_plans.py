@@ -11,7 +11,6 @@ from support.emitted import EXAMPLES
 from support.random_dags import random_network
 
 from fairhand.analysis.fusion.dnnfusion import dnnfusion
-from fairhand.analysis.fusion.tvm_baseline import tvm
 from fairhand.analysis.schedule.lanes import costs_of, plan_lanes
 from fairhand.codegen.cli import main
 
@@ -37,12 +36,6 @@ def test_a_fusion_plan_gives_a_reason_for_each_edge(capfd: Capture) -> None:
         "fusion dnnfusion: 15 operators in 6 groups (2.50 to 1, 2 of them intensive);"
         " intermediate values 0.04 MB before, 0.01 MB after"
     )
-
-
-@pytest.mark.parametrize(("method", "groups"), [("none", 15), ("tvm", 8)])
-def test_baselines(capfd: Capture, method: str, groups: int) -> None:
-    text = inspect(capfd, CNN, "--fusion", method)
-    assert f"fusion {method}: 15 operators in {groups} groups" in text
 
 
 def test_lanes_are_declined_where_they_gain_nothing(capfd: Capture) -> None:
@@ -102,6 +95,5 @@ def test_planning_grows_as_the_graph_does() -> None:
         with cProfile.Profile() as profile:
             assert len(dnnfusion(flow).groups) < len(flow.operators)
             plan_lanes(flow, costs_of(flow), 2)
-            tvm(flow)
         calls.append(sum(entry.callcount for entry in profile.getstats()))
     assert calls[1] < 4 * 1.5 * calls[0]

@@ -22,14 +22,11 @@ torch.set_num_threads(1)
 NETWORKS = {"residual": residual(), "transformer": transformer(2), "x": branching()}
 
 
-@pytest.mark.parametrize("method", ["tvm", "dnnfusion"])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_functions_compute_the_same_bits(
-    name: str, method: str, tmp_path: Path
-) -> None:
+def test_functions_compute_the_same_bits(name: str, tmp_path: Path) -> None:
     model = NETWORKS[name]
     fairhand.compile(model, tmp_path / "plain", verify=False)
-    fairhand.compile(model, tmp_path / "groups", fusion=method)
+    fairhand.compile(model, tmp_path / "groups", fusion="dnnfusion")
     plain, groups = (imported(tmp_path / n).Session() for n in ("plain", "groups"))
     rng = np.random.default_rng(0)
     feed = {
@@ -63,7 +60,7 @@ def test_lanes_and_functions_are_not_mixed(
 ) -> None:
     onnx.save(residual(), tmp_path / "net.onnx")
     command = ["compile", str(tmp_path / "net.onnx"), "-o", str(tmp_path / "out")]
-    assert main([*command, "--lanes", "2", "--fusion", "tvm"]) == 1
+    assert main([*command, "--lanes", "2", "--fusion", "dnnfusion"]) == 1
     assert "--lanes and --fusion don't go together" in capfd.readouterr().err
     assert not (tmp_path / "out").exists()
 

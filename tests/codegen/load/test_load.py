@@ -14,11 +14,11 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from support.handmade import BIG, RNG, external, floats, model, node, save, weight
+from support.stages import save_stage
 
 import fairhand
 from fairhand.codegen.load.partial_parse import SMALLEST_CUT, skim
 from fairhand.codegen.load.read_model import load
-from fairhand.codegen.verify.debug_dump import save_stage
 
 
 def test_what_is_known_about_a_file(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_a_stage_runs(tmp_path: Path, size: int) -> None:
 def test_a_large_stage_keeps_its_weights_beside_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairhand.codegen.verify.debug_dump._LARGEST_INLINE", 1024)
+    monkeypatch.setattr("support.stages._LARGEST_INLINE", 1024)
     loaded = load(save(model(), tmp_path)).model
     stage = tmp_path / "stage.onnx"
     save_stage(loaded, stage)

@@ -1,4 +1,4 @@
-"""TVM's fusion rules, the baseline that a DNNFusion plan is measured against.
+"""What a DNNFusion plan is measured against: no groups, and those of TVM's rules.
 
 After Relay's FuseOps (Chen et al., OSDI 2018): a group grows from an operator to its
 immediate post-dominator, if every operator on the way there is simple enough. Fusion
@@ -8,32 +8,61 @@ into tuples is left out: a Concat is an operator here.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from enum import IntEnum
 
-from ..dataflow.dag import Dag, Grouping
-from ..dataflow.dataflow import Dataflow, Operator
-from ..dataflow.mapping_types import most_complex
-from ..lazy import lazy
-from ..ops.registry import MANY_TO_MANY, ONE_TO_ONE, OPAQUE, OPS, Pattern
-from .dnnfusion import FusionPlan, Group, plan_of
+import networkx as nx
 
-nx = lazy("networkx")
+from fairhand.analysis.dataflow.dag import Dag, Grouping
+from fairhand.analysis.dataflow.dataflow import Dataflow, Operator
+from fairhand.analysis.dataflow.mapping_types import most_complex
+from fairhand.analysis.fusion.dnnfusion import FusionPlan, Group, plan_of
+from fairhand.analysis.ops.registry import MANY_TO_MANY, ONE_TO_ONE, OPAQUE, OPS
 
 MAX_DEPTH = 256  # operators in a group, TVM's default
 
 
+class Pattern(IntEnum):
+    """TVM's OpPatternKind, from simple to complex."""
+
+    ELEMWISE = 0
+    BROADCAST = 1
+    INJECTIVE = 2
+    REDUCTION = 3
+    OUT_ELEMWISE_FUSABLE = 4
+    OPAQUE = 8
+
+
+# Where the mapping type doesn't say it.
+PATTERNS = {
+    Pattern.ELEMWISE: "Identity",
+    Pattern.INJECTIVE: "CenterCropPad Concat OneHot Pad Slice Split Trilu",
+    Pattern.REDUCTION: "ArgMax ArgMin ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp"
+    " ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare",
+    Pattern.OUT_ELEMWISE_FUSABLE: "AveragePool Conv ConvTranspose Gemm"
+    " GlobalAveragePool GlobalMaxPool MatMul MaxPool",
+}
+_PATTERN_OF = {op: pattern for pattern, ops in PATTERNS.items() for op in ops.split()}
+
+
 def pattern(op: Operator) -> Pattern:
-    """TVM's class of an operator: what its OpDef says, else by its mapping type."""
+    """TVM's class of an operator, by its mapping type where it isn't in PATTERNS."""
     known = OPS.get(("", op.kind))
     if op.mapping is OPAQUE:
         return Pattern.OPAQUE
-    if known is not None and known.pattern is not None:
-        return known.pattern
+    if op.kind in _PATTERN_OF:
+        return _PATTERN_OF[op.kind]
     if op.mapping is MANY_TO_MANY:
         return Pattern.OPAQUE  # as TVM takes a Softmax
     if op.mapping is ONE_TO_ONE:
         return Pattern.ELEMWISE
     broadcasts = known is not None and known.mapping is ONE_TO_ONE
     return Pattern.BROADCAST if broadcasts else Pattern.INJECTIVE
+
+
+def unfused(flow: Dataflow) -> FusionPlan:
+    """Each operator alone."""
+    groups = [Group((i,), op.mapping) for i, op in enumerate(flow.operators)]
+    return plan_of("none", flow, groups, {})
 
 
 def tvm(flow: Dataflow) -> FusionPlan:

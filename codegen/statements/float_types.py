@@ -30,9 +30,9 @@ _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 class FloatTypes:
     """`fixed` are values of the network's type whatever type the network is cast to.
 
-    That is the half type that weights and inputs have, or float32. One number, as the root that scales Gemma's embeddings, makes no type. `idle` are casts
-    whose result is cast again, by its only reader, and `casts` those that are to the
-    type of a value at hand.
+    That is the half type that weights and inputs have, or float32. One number, as the
+    root that scales Gemma's embeddings, makes no type. `idle` are casts whose result is
+    cast again, by its only reader, `casts` those to the type of a value at hand.
     """
 
     def __init__(self, model: ir.Model, scopes: Mapping[ir.Node, Any]) -> None:

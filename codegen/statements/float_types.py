@@ -120,13 +120,14 @@ class FloatTypes:
         positions takes the type of what it meets.
         """
         known = [self._widened[v] for v in node.inputs if v in self._widened]
-        widened = max(known, key=self._places.__getitem__, default=None)
-        if node.op_type == "Cast" and node in self._places:
+        late = len(self._places)  # in a body
+        widened = max(known, key=lambda n: self._places.get(n, late), default=None)
+        if node.op_type == "Cast":
             given = [v and v.dtype for v in node.inputs]
             if moves:
                 widened = node
             elif given == [_FLOAT] and node.outputs[0].dtype == self._type:
-                apart = widened and self._scopes[widened] != self._scopes[node]
+                apart = widened and self._scopes.get(widened) != self._scopes.get(node)
                 like = widened.inputs[0] if widened else self._alive(node)
                 if like is not None and not apart:
                     self.casts[node] = like

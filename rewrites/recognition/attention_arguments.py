@@ -44,7 +44,7 @@ def causal(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
     if not all(same(n, q[-2]) is True for n in (k[-2], *wanted[-2:])):
         return
     mask = inputs[3]
-    if mask is None or mask.dtype is None:
+    if mask.dtype is None or not mask.dtype.is_floating_point():
         return
     lowest = mask.dtype.min
     if _is_causal(facts.array(mask), lowest) or _computes(mask, lowest, facts):
@@ -56,7 +56,7 @@ def causal(node: ir.Node, around: Neighbourhoods) -> Iterator[Recognition]:
 
 
 def _is_causal(mask: np.ndarray | None, lowest: Any) -> bool:
-    if mask is None or mask.ndim < 2 or mask.dtype == np.bool_:
+    if mask is None or mask.ndim < 2:
         return False
     above = np.triu(np.ones(mask.shape[-2:], np.bool_), 1)
     if np.any(mask[..., ~above] != 0):

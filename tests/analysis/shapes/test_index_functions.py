@@ -340,6 +340,17 @@ def test_a_triangle_of_ones_that_chooses_is_causal(
     assert attention.attributes.get_int("is_causal", 0) == is_lowest
 
 
+def test_a_mask_of_truths_has_no_lowest_number() -> None:
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 23]>
+        net (float[b, 2, t, 8] q, float[b, 2, t, 8] k, float[b, 2, t, 8] v,
+             bool[t, t] mask) => (float[b, 2, t, 8] y) {
+            y = Attention (q, k, v, mask)
+        }""")
+    found = ir.from_proto(model)
+    simplify(found)
+    assert [node.op_type for node in found.graph] == ["Attention"]
+
+
 def test_a_mask_of_documents_in_a_row_that_are_one_is_causal(tmp_path: Path) -> None:
     """As transformers' decoders compute it: where positions step by more than 1, the
     next document begins, which sees nothing of the one before."""

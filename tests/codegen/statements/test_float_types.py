@@ -26,7 +26,18 @@ net (int64[b, t] ids) => (float16[b, t, 8] y)
     unit = Div (wide, root)
     narrow = Cast <to = 10> (unit)
     normed = Mul (weight, narrow)
-    product = MatMul (normed, matrix)
+    positive = ReduceMax <keepdims = 0> (ids)
+    chosen = Greater (positive, none)
+    spread = If (chosen) <
+        then_branch = raised () => (float16[b, t, 8] there) {
+            high = Cast <to = 1> (normed)
+            power = Exp (high)
+            there = Cast <to = 10> (power)
+        },
+        else_branch = kept () => (float16[b, t, 8] here) {
+            here = Relu (normed)
+        }>
+    product = MatMul (spread, matrix)
     sizes = Shape <start = 1, end = 2> (ids)
     length = Squeeze (sizes)
     places = Range (none, length, one)

@@ -430,6 +430,13 @@ def same(a: Expr, b: Expr) -> bool:
     return a is b or generalised((a, b), hole) is not None
 
 
+def uncast(expr: Expr) -> Expr:
+    """What `.to(dtype)` or `.half()` is called on, or the expression itself."""
+    called = expr.operands[0] if isinstance(expr, Call) else expr
+    is_cast = isinstance(called, Attribute) and called.label in ("to", "half")
+    return called.operands[0] if is_cast else expr
+
+
 def exchange(expr: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:
     """The same with each node exchanged where `replace` returns an Expr.
 

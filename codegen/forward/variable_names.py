@@ -15,7 +15,6 @@ from ...analysis.graph.element_types import is_whole
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.spelling.expr import (
     ATOM,
-    Attribute,
     Binary,
     Call,
     Expr,
@@ -29,6 +28,7 @@ from ...analysis.spelling.expr import (
     callees,
     nodes,
     spell,
+    uncast,
 )
 from ..classes.module_classes import ClassTable, ModuleClass
 from ..ir.assignment import LayerRef, sized
@@ -598,16 +598,9 @@ def _is_norm(member: LayerRef | ModuleRef) -> bool:
     return "Norm" in member.form.layer
 
 
-def _uncast(expr: Expr) -> Expr:
-    """What `.to(dtype)` is called on, or the expression itself."""
-    called = expr.operands[0] if isinstance(expr, Call) else expr
-    is_cast = isinstance(called, Attribute) and called.label == "to"
-    return called.operands[0] if is_cast else expr
-
-
 def _masks(expr: Expr) -> bool:
     """Whether it is what attention adds to its scores."""
-    return callee(_uncast(expr)) == "torch.where" and _has_lowest(expr)
+    return callee(uncast(expr)) == "torch.where" and _has_lowest(expr)
 
 
 def _has_lowest(expr: Expr) -> bool:

@@ -21,7 +21,7 @@ from ...analysis.graph.parameters import is_parameter
 from ...analysis.graph.traversal import bodies
 from ...analysis.graph.weight_access import glance
 from ...analysis.ops.registry import ONE_TO_ONE, lookup
-from ...analysis.spelling.expr import Expr, Literal, Name, Ref, exchange
+from ...analysis.spelling.expr import Expr, Literal, Name, Ref, exchange, uncast
 
 _FLOAT = ir.DataType.FLOAT
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
@@ -73,7 +73,7 @@ class FloatTypes:
             return getattr(info, end) if end else None
 
         bounded = exchange(expr, replace)
-        return bounded.to(dtype) if node in self._settled else bounded
+        return uncast(bounded).to(dtype) if node in self._settled else bounded
 
     def _visit(self, node: ir.Node) -> None:
         for inner in itertools.chain(*bodies(node)):
@@ -140,10 +140,9 @@ class FloatTypes:
     def _end(self, number: object) -> str:
         """min or max, for the ends of the network's type."""
         dtype = self._type.numpy()
-        if not isinstance(number, dtype.type):
-            return ""
         info = ml_dtypes.finfo(dtype)
-        return "min" if number == info.min else "max" if number == info.max else ""
+        ends = {float(info.min): "min", float(info.max): "max"}
+        return ends.get(number, "") if isinstance(number, (float, dtype.type)) else ""
 
     def _alive(self, node: ir.Node) -> ir.Value | None:
         """The first value of the network's type that is there, and read again later.

@@ -83,3 +83,21 @@ def test_a_half_file_s_network_runs_in_any_type(
     wanted, found = loaded(ids), made(ids)
     assert wanted.dtype == torch.float16 and found.dtype == dtype
     torch.testing.assert_close(found.float(), wanted.float(), rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize("element", ["float", "float16"])
+def test_masks_hide_by_the_lowest_number_of_the_network_s_type(
+    element: str, tmp_path: Path
+) -> None:
+    lowest = {"float": "-3.4028234663852886e38", "float16": "64511"}[element]  # as bits
+    none = {"float": "0.0", "float16": "0"}[element]
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 20]>
+        net ({element}[b, 3, t] x, bool[b, 1, t] mask) => ({element}[b, 3, t] y)
+            <{element} none = {{{none}}}, {element} lowest = {{{lowest}}}> {{
+            hidden = Where (mask, none, lowest)
+            seen = Add (x, hidden)
+            y = Softmax <axis = -1> (seen)
+        }}""")
+    fairhand.compile(model, tmp_path / "net")
+    text = (tmp_path / "net" / "model.py").read_text("utf-8")
+    assert "0.0, torch.finfo(x.dtype).min).to(x.dtype)" in text

@@ -164,7 +164,7 @@ def test_a_spelling_leaves_the_facts_of_the_operator() -> None:
     own = OpDef("Concat", 13, built_in.mapping, torch=lambda t, n, *xs: t.hstack(xs))
     found = fairhand.register(own)
     assert found is OPS["", "Concat"] and found.torch is own.torch
-    for fact in ("shape", "values", "by_index", "flops", "carries", "pattern"):
+    for fact in ("shape", "values", "by_index", "flops", "carries"):
         assert getattr(found, fact) == getattr(built_in, fact)
     assert built_in.values is not None and built_in.module is found.module is None
     said = fairhand.register(replace(own, flops=7))

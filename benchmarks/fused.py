@@ -26,7 +26,7 @@ from fairhand.analysis.dataflow.dataflow import dataflow
 from fairhand.analysis.fusion.dnnfusion import dnnfusion
 from fairhand.codegen.load.read_model import load
 from fairhand.codegen.profile.package_times import times
-from fairhand.codegen.verify.parity import feeds
+from fairhand.codegen.verify.feeds import first_feed
 from fairhand.rewrites.simplify import simplify
 
 PLANS = {"none": unfused, "dnnfusion": dnnfusion}
@@ -55,7 +55,7 @@ def measure(path: Path, folder: Path, engines: Sequence[str], seconds: float) ->
             fairhand.compile(path, folder / name, verify=False, fusion=fusion)
         text = (folder / name / "model.py").read_text("utf-8")
         methods[name] = text.count("    def ") - text.count("    def __init__")
-    _, feed, _ = next(iter(feeds(loaded.model, None)))
+    feed = first_feed(loaded.model, None)
     ms = {}
     for engine in engines:
         candidates = [(folder / name, engine, 1) for name in PLANS]

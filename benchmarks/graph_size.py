@@ -32,8 +32,9 @@ import onnx_ir as ir
 import pages
 
 import fairhand
-from fairhand.analysis.cost import flops, graph_cost
+from fairhand.analysis.cost import graph_cost
 from fairhand.analysis.graph import dims
+from fairhand.analysis.ops.facts import flop_counts
 from fairhand.analysis.shapes import infer
 from fairhand.codegen.load.read_model import load
 from fairhand.rewrites.simplify import simplify
@@ -212,7 +213,7 @@ class Cache:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         sources = b"".join(
-            Path(str(m.__file__)).read_bytes() for m in (flops, graph_cost)
+            Path(str(m.__file__)).read_bytes() for m in (flop_counts, graph_cost)
         )
         self.counting = hashlib.sha256(sources).hexdigest()[:12]
 

@@ -30,6 +30,8 @@ from .term_sizes import members, sizes
 
 # Their spelling depends on the sizes of the operand.
 _SIZED = frozenset({"Slice", "Reshape", "Expand"})
+# Which operand's element type a parameter of casts and quantisations says.
+_TYPED = {"source": 0, "real": 1, "small": 2}
 
 
 class Builder:
@@ -100,6 +102,9 @@ class Builder:
             return self._add(_applied(at.symbols[node.parameters["f"].name], inputs))
         parameters = {k: concrete(v, at) for k, v in node.parameters.items()}
         self._check_places(node, parameters)
+        for word in _TYPED.keys() & parameters.keys():
+            if self._type(inputs[_TYPED[word]]) != ir.DataType[parameters[word]]:
+                raise CannotWrite(f"an operand is no {parameters[word]}")
         if node.operator.name in _SIZED:
             parameters["sizes"] = _sizes(node.inputs[0], at)
         given = trimmed(inputs)

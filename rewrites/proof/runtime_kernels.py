@@ -22,7 +22,7 @@ from ..language.pattern import Node
 from ..language.rule import Law
 from .goal import Semantics
 from .kernel.equality import Equality
-from .kernel.scalars import Const, FromInt, Ite, Op, Opaque, Red, Scalar
+from .kernel.scalars import Const, Element, FromInt, Ite, Op, Opaque, Red, Scalar
 from .kernel.smt import Integer, every, fresh, fresh_function, implies, within
 from .kernel.tensors import Context, Tensor
 from .machine.arithmetic import LOGICAL
@@ -101,12 +101,12 @@ def _parameter(p: Any) -> Tensor:
     return scalar(p if isinstance(p, Scalar) else FromInt(p))
 
 
-def _of_the_sum(name: str) -> Meaning:
-    """A function of what is added up in some order."""
+def _after(name: str, head: str) -> Meaning:
+    """A function of what another operator gives."""
 
     def meaning(context: Context, *operands: Any, **parameters: Any) -> Tensor:
-        total = MEANINGS["ReduceSum"](context, *operands, **parameters)
-        return elementwise(context, lambda a: Op(f"kernel:{name}", a), total)
+        given = MEANINGS[name](context, *operands, **parameters)
+        return elementwise(context, lambda a: Op(head, a), given)
 
     return meaning
 
@@ -143,12 +143,16 @@ def _named(make: Callable[[str], Meaning], names: str) -> dict[str, Meaning]:
     return {name: make(name) for name in names.split()}
 
 
+_OF_THE_SUM = ("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp")
 _KERNELS: dict[str, Meaning] = {
     **_named(_function, "Elu Gelu HardSigmoid HardSwish Mish Softplus Softsign Swish"),
     **_named(_function, "IsNaN"),
     **_named(_result, "Attention BatchNormalization GroupNormalization"),
     **_named(_result, "InstanceNormalization LayerNormalization RMSNormalization"),
-    **_named(_of_the_sum, "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp"),
+    # What is added up in some order.
+    **{name: _after("ReduceSum", f"kernel:{name}") for name in _OF_THE_SUM},
+    # ONNX Runtime starts from the lowest number, where all may be minus infinity.
+    **{name: _after(name, "saturated") for name in ("MaxPool", "GlobalMaxPool")},
     **_named(_of_the_row, "Softmax LogSoftmax"),
     "Clip": _clip,
     "pointwise": _pointwise,
@@ -222,7 +226,9 @@ def decided_by_bits(
 ) -> Classification:
     """How much of a = b z3 shows of machine numbers.
 
-    `place`: the result whose elements they are, and the index at which.
+    `place`: the result whose elements they are, and the index at which. What a law
+    requires of numbers holds exactly: of their sums and products, and of attributes, no
+    machine number tells, so such facts are left out.
     """
     result, index = place
     equality = Equality(context, 0)  # the lowest level: the same operations
@@ -237,7 +243,12 @@ def decided_by_bits(
     def same(x: Scalar, y: Scalar) -> bool:
         return x is y or bool(equality.equal(x, y, hypotheses))
 
-    facts = list(context.scalar_facts)
+    exact = (Const, Element, FromInt)
+    facts = [
+        fact
+        for fact in context.scalar_facts
+        if isinstance(fact, Op) and all(isinstance(x, exact) for x in fact.args)
+    ]
     for n in (*_integers(a), *_integers(b)):
         if equality.proves(hypotheses, n.value >= 0):
             facts.append(Op("greater_equal", n, Const(0)))

@@ -98,6 +98,23 @@ def one_more_short_number(law: Law) -> None:
     law.rewrite(Neg(Abs(x)), Sub(law.number(0, kinds="int"), Abs(x)))
 
 
+@rule("own")
+def compared_as_bytes(law: Law) -> None:
+    """Of bytes alone: other numbers would lose the bits above."""
+    x = law.tensor("x", law.rank(), kinds="int")
+    byte = Cast(x, source="INT8", to="INT8")
+    law.rewrite(Neg(Abs(Abs(Abs(x)))), Neg(Abs(byte)))
+
+
+@rule("own")
+def halved_and_back(law: Law) -> None:
+    """Of halves alone: other floats would be rounded."""
+    x = law.tensor("x", law.rank(), kinds="float")
+    wide = Cast(x, source="FLOAT16", to="FLOAT")
+    half = Cast(wide, source="FLOAT", to="FLOAT16")
+    law.rewrite(Neg(Abs(Abs(Abs(Abs(x))))), Neg(Abs(half)))
+
+
 TRIPLED = """(int32[n] i, float[n] x) => (float[n] y)
     { c = Equal(i, i) s = Add(x, x) y = Where(c, s, x) }"""
 TYPED = {
@@ -110,6 +127,17 @@ TYPED = {
         tripled_beside_places.mutated("of places"),
         TRIPLED,
         "Mul takes no INT32 beside FLOAT",
+    ),
+    "a cast of another type": (
+        compared_as_bytes,
+        "(int32[n] x) => (int32[n] y) { a = Abs(x) b = Abs(a) c = Abs(b) y = Neg(c) }",
+        "an operand is no INT8",
+    ),
+    "a cast there and back of another type": (
+        halved_and_back,
+        """(float[n] x) => (float[n] y)
+        { a = Abs(x) b = Abs(a) c = Abs(b) d = Abs(c) y = Neg(d) }""",
+        "an operand is no FLOAT16",
     ),
     "a number of its kind": (tripled_beside_places, TRIPLED, ir.DataType.FLOAT),
     "a short number": (

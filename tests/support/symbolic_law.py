@@ -9,9 +9,15 @@ import z3
 from fairhand.rewrites.proof.kernel.scalars import All, Element, Symbol
 from fairhand.rewrites.proof.kernel.smt import term
 from fairhand.rewrites.proof.kernel.tensors import Context, Tensor, shape
+from fairhand.rewrites.proof.semantics.gather import gather_index
 from fairhand.rewrites.proof.semantics.index_maps import Axes
 
 EPSILON = Symbol("epsilon")
+
+
+def gathered(context: Context, t: Tensor, axis: Any, indices: Any, count: Any) -> Any:
+    """Gather by a list: t[indices(j)] along an axis, j < count."""
+    return gather_index(context, t, axis, 1, shape(count), lambda j: indices(j(0)))
 
 
 class Law:

@@ -286,6 +286,8 @@ def _read_pad(node: ir.Node, facts: Facts) -> Reading:
         low[from_front(axis, rank)] = pads[i]
         high[from_front(axis, rank)] = pads[i + len(axes)]
     mode = str(attribute(node, "mode", "constant"))
+    if mode != "constant" and min(pads, default=0) < 0:
+        raise NoReading(f"a Pad that cuts, in mode {mode}")
     found = {"low": tuple(low), "high": tuple(high), "mode": mode}
     return Reading((x, optional(node, 2)), found)
 

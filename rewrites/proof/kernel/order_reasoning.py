@@ -106,10 +106,14 @@ class Order(NormalForm):
         def number(e: Scalar) -> Any:
             return self.number(e, unknowns, hypotheses)
 
-        for e in (a, b, *self.context.scalar_facts):
-            self.require_finite(e, hypotheses)
-        facts = [truth(number(f)) for f in self.context.scalar_facts]
-        left, right = number(a), number(b)
+        given, self.context.scalar_facts = self.context.scalar_facts, []
+        try:  # a fact isn't read by means of itself
+            for e in (a, b, *given):
+                self.require_finite(e, hypotheses)
+            facts = [truth(number(f)) for f in given]
+            left, right = number(a), number(b)
+        finally:
+            self.context.scalar_facts = given
         if z3.is_bool(left) or z3.is_bool(right):
             left, right = truth(left), truth(right)
         self.steps.add("real arithmetic")

@@ -18,7 +18,7 @@ from typing import Any
 
 import z3
 
-from .scalars import Guard, Scalar, guard_formula
+from .scalars import All, Guard, Scalar, guard_formula
 from .smt import (
     IndexMap,
     Integer,
@@ -117,6 +117,12 @@ class Context:
             self.obligations.append((what, guard_formula(cond)))
         else:
             self.assume(cond)
+
+    def require_one(self, *operands: object) -> None:
+        """That each of them which is a tensor is one number."""
+        for x in operands:
+            if isinstance(x, Tensor):
+                self.require(All(x.rank, lambda k, x=x: x.dim(k) == 1), "one number")  # type: ignore[misc]
 
     def assume(self, cond: Guard) -> None:
         """Part of the precondition, or a definition."""

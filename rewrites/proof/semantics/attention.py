@@ -175,6 +175,7 @@ def _selective(
 @means("Range")
 def _range(context: Context, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
     """Successive whole numbers; other steps than 1 have no meaning here."""
+    context.require_one(start, limit, delta)
     first, end, step = (whole(x.at(lambda k: 0)) for x in (start, limit, delta))
     if step != 1:
         raise ValueError("a Range that doesn't count by ones")

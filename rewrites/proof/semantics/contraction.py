@@ -106,6 +106,8 @@ def einsum(
     out_axes: Sequence[str],
 ) -> Tensor:
     """The sum over all axes that aren't in the result; one letter per axis."""
+    if len(set(out_axes)) < len(out_axes):
+        raise ValueError("an Einsum whose result has an axis twice")
     context.require(both(a.rank == len(a_axes), b.rank == len(b_axes)), "Einsum's axes")
     sizes: dict[str, Integer] = {}
     for t, axes in ((a, a_axes), (b, b_axes)):

@@ -17,6 +17,7 @@ from ..kernel.smt import (
     Truth,
     both,
     choose,
+    either,
     implies,
     quotient,
     remainder,
@@ -49,21 +50,29 @@ class Window:
     low: IndexMap = _none
     high: IndexMap = _none
 
-    def require(self, context: Context, rank: Integer) -> None:
-        """Assume that windows go forward and paddings aren't negative."""
+    def require(
+        self, context: Context, rank: Integer, fits: Callable[[Integer], Truth]
+    ) -> None:
+        """Assume that windows go forward, pads aren't negative, and what else `fits`
+        says of each spatial axis.
+        """
 
-        def fits(k: Integer) -> Truth:
+        def legal(k: Integer) -> Truth:
             steps = both(self.stride(k) >= 1, self.dilation(k) >= 1)
             pads = both(self.low(k) >= 0, self.high(k) >= 0)
-            return implies(_spatial(k), both(steps, pads))
+            return implies(_spatial(k), both(steps, pads, fits(k)))
 
-        context.require(rank >= 2, "images")
-        require_each(context, rank, self.stride, fits, "strides, dilations and pads")
+        context.require(rank >= 3, "images")
+        require_each(context, rank, self.stride, legal, "strides, dilations and pads")
+
+    def free(self, size: Integer, kernel: Integer, k: Integer) -> Integer:
+        """How far a kernel of this size can go along axis k."""
+        padded = size + self.low(k) + self.high(k)
+        return padded - self.dilation(k) * (kernel - 1) - 1
 
     def count(self, size: Integer, kernel: Integer, k: Integer) -> Integer:
         """How many places a kernel of this size has along axis k."""
-        free = size + self.low(k) + self.high(k) - self.dilation(k) * (kernel - 1) - 1
-        return quotient(free, self.stride(k)) + 1
+        return quotient(self.free(size, kernel, k), self.stride(k)) + 1
 
     def place(self, i: IndexMap, s: IndexMap, k: Integer) -> Integer:
         """Where element s of the kernel at place i lies along axis k of the image."""
@@ -99,7 +108,7 @@ def conv(
     context.require(rank == w.rank, "the ranks of Conv")
     context.require(x.dim(1) == group * depth, "the channels of Conv")
     outputs = _per_group(context, w.dim(0), group, "the output channels of Conv")
-    window.require(context, rank)
+    window.require(context, rank, lambda k: window.free(x.dim(k), w.dim(k), k) >= 0)
     _require_bias(context, bias, w.dim(0))
 
     def at(i: IndexMap) -> Scalar:
@@ -156,7 +165,6 @@ def conv_transpose(
     channels = outputs * group
     context.require(both(rank == w.rank, x.dim(1) == w.dim(0)), "ConvTranspose")
     depth = _per_group(context, w.dim(0), group, "the channels of ConvTranspose")
-    window.require(context, rank)
     _require_bias(context, bias, channels)
 
     def at(i: IndexMap) -> Scalar:
@@ -189,6 +197,12 @@ def conv_transpose(
         kernel = window.dilation(k) * (w.dim(k) - 1) + 1
         return spread + kernel - window.low(k) - window.high(k)
 
+    def fits(k: Integer) -> Truth:
+        extra = output_padding(k)
+        less = either(extra < window.stride(k), extra < window.dilation(k))
+        return both(size(k) >= 0, extra >= 0, less)
+
+    window.require(context, rank, fits)
     return Tensor(rank, _image(x.dim(0), channels, size), at)
 
 
@@ -199,13 +213,15 @@ def _pool(
     window: Window,
     at: Callable[[IndexMap], Scalar],
 ) -> Tensor:
-    window.require(context, x.rank)
-    positive = All(x.rank, lambda k: implies(_spatial(k), kernel(k) >= 1))
-    context.require(positive, "kernel sizes")
 
     def size(k: Integer) -> Integer:
         return window.count(x.dim(k), kernel(k), k)
 
+    def fits(k: Integer) -> Truth:
+        pads = both(window.low(k) < kernel(k), window.high(k) < kernel(k))
+        return both(kernel(k) >= 1, pads, size(k) >= 0)
+
+    window.require(context, x.rank, fits)
     return Tensor(x.rank, _image(x.dim(0), x.dim(1), size), at)
 
 
@@ -258,7 +274,7 @@ def average_pool(
 
 def global_pool(context: Context, x: Tensor, kind: str) -> Tensor:
     """The mean or max over all spatial axes, which become 1."""
-    context.require(x.rank >= 2, "images")
+    context.require(x.rank >= 3, "images")
 
     def at(i: IndexMap) -> Scalar:
         def read(s: IndexMap) -> Scalar:

@@ -208,6 +208,7 @@ def clip(
     context: Context, x: Operand, low: Operand | None, high: Operand | None
 ) -> Tensor:
     """min(max(x, low), high); an absent bound doesn't bind."""
+    context.require_one(low, high)
     if low is not None and high is not None:
         return elementwise(context, lambda *a: Op("clip", *a), x, low, high)
     if low is not None:
@@ -215,11 +216,6 @@ def clip(
     if high is not None:
         return elementwise(context, lambda *a: Op("min", *a), x, high)
     return scalar(x)
-
-
-def cast(context: Context, x: Operand, source: str, target: str) -> Tensor:
-    """Element types by name."""
-    return elementwise(context, lambda a: Op(f"cast:{source}:{target}", a), x)
 
 
 @means("LeakyRelu")

@@ -99,14 +99,14 @@ class Expressions:
         if isinstance(x, Axes):
             return self._symbols[x.name] if x.name else self._defined_axes(x)
         if isinstance(x, Sizes):
-            return (
-                self._symbols[x.name]
-                if x.name
-                else SizesMeaning(
-                    self.int(x.rank), lambda k: self.int(x.dim(self._lift(k)))
-                )
-            )
+            return self._symbols[x.name] if x.name else self._defined_sizes(x)
         return x
+
+    def _defined_sizes(self, x: Sizes) -> SizesMeaning:
+        """A shape that a law writes out, in which no size is below 0."""
+        rank, dim = self.int(x.rank), lambda k: self.int(x.dim(self._lift(k)))
+        self.context.require(All(rank, lambda k: dim(k) >= 0), "the sizes of a shape")  # type: ignore[no-untyped-call]
+        return SizesMeaning(rank, dim)
 
     def _defined_axes(self, x: Axes) -> DenotedAxes:
         if x.span is None:

@@ -29,22 +29,8 @@ from ..kernel.smt import (
 )
 from ..kernel.tensors import Context, Tensor
 from .elementwise import scalar
-from .index_maps import require_each, require_everywhere, require_inverse
+from .index_maps import require_everywhere, require_inverse
 from .table import means
-
-
-def gather(
-    context: Context, t: Tensor, axis: Integer, indices: IndexMap, count: Integer
-) -> Tensor:
-    """The slices t[indices(j)] along an axis, j < count; indices count from 0."""
-    context.require(within(axis, t.rank), "the axis of Gather")
-    size = t.dim(axis)
-    require_each(context, count, indices, lambda j: within(indices(j), size), "indices")
-    return Tensor(
-        t.rank,
-        lambda k: choose(k == axis, count, t.dim(k)),
-        lambda i: t.at(lambda k: choose(k == axis, indices(i(k)), i(k))),
-    )
 
 
 def gather_index(

@@ -26,11 +26,6 @@ from .index_maps import Axes, one_axis, require_each, require_inverse, simple
 from .table import means
 
 
-def identity(context: Context, t: Tensor) -> Tensor:
-    """The tensor itself."""
-    return t
-
-
 def transpose(context: Context, t: Tensor, p: IndexMap, inverse: IndexMap) -> Tensor:
     """Axis k of the result is axis p(k) of t."""
     if not _declared(context, p, inverse):
@@ -79,15 +74,6 @@ def slice_axis(
     )
 
 
-def reverse(context: Context, t: Tensor, axes: Axes) -> Tensor:
-    """A Slice with step -1 over the whole of each axis in a set."""
-    return Tensor(
-        t.rank,
-        t.dim,
-        lambda i: t.at(lambda k: choose(axes.has(k), t.dim(k) - 1 - i(k), i(k))),
-    )
-
-
 def pad(
     context: Context,
     t: Tensor,
@@ -98,15 +84,17 @@ def pad(
 ) -> Tensor:
     """low(k) and high(k) more elements on the sides of axis k; negative pads cut.
 
-    Modes: constant, edge, reflect (pads below the size), wrap.
+    Modes: constant, edge, reflect (pads below the size), wrap; the last three cut none.
     """
     constant = mode == "constant"
 
     def fits(k: Integer) -> Truth:
         n, before, after = t.dim(k), low(k), high(k)
+        if constant:
+            return n + before + after >= 0
         enough = both(before < n, after < n) if mode == "reflect" else n >= 1
-        legal = either(constant, both(before == 0, after == 0), enough)
-        return both(n + before + after >= 0, legal)
+        legal = either(both(before == 0, after == 0), enough)
+        return both(before >= 0, after >= 0, legal)
 
     require_each(context, t.rank, low, fits, "pads")
 
@@ -262,6 +250,7 @@ def _pad(
     high: IndexMap,
     mode: str,
 ) -> Tensor:
+    context.require_one(value)
     filling: Any = 0 if value is None else value
     return pad(context, x, low, high, filling, mode)
 

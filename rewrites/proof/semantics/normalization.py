@@ -115,7 +115,7 @@ def instance_normalization(
     context: Context, x: Tensor, scale: Tensor, bias: Tensor, epsilon: Number
 ) -> Tensor:
     """Over the spatial axes; scale and bias [c]."""
-    context.require(x.rank >= 2, "images")
+    context.require(x.rank >= 3, "images")
     return _normalised(context, x, scale, bias, epsilon, 1, lambda channel: channel)
 
 

@@ -88,18 +88,23 @@ def count_over(t: Tensor, axes: Axes) -> Scalar:
 def reduce_by(
     context: Context, name: str, t: Tensor, axes: Axes, keepdims: bool = True
 ) -> Tensor:
-    """ReduceSum and its relatives, by their ONNX names."""
+    """ReduceSum and its relatives, by their ONNX names; of one axis like `reduce`."""
+    axis = None
+    if isinstance(axes, AxisRange) and is_one(simple(axes.high - axes.low)):
+        axis = axes.low
 
     def total(x: Tensor, kind: str = "sum") -> Tensor:
-        return reduce_set(context, kind, x, axes, keepdims)
+        if axis is None:
+            return reduce_set(context, kind, x, axes, keepdims)
+        return reduce(context, kind, x, axis, keepdims)
 
     def unary(head: str, x: Tensor) -> Tensor:
         return elementwise(context, lambda v: Op(head, v), x)
 
-    if name in ("ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin"):
-        return total(t, name.removeprefix("Reduce").lower())
     if name == "ReduceMean":
-        return reduce_mean_set(context, t, axes, keepdims)
+        if axis is None:
+            return reduce_mean_set(context, t, axes, keepdims)
+        return reduce_mean(context, t, axis, keepdims)
     if name == "ReduceL1":
         return total(unary("abs", t))
     if name == "ReduceSumSquare":
@@ -110,7 +115,7 @@ def reduce_by(
         return unary("log", total(t))
     if name == "ReduceLogSumExp":
         return unary("log", total(unary("exp", t)))
-    raise ValueError(f"no reduction is called {name}")
+    return total(t, name.removeprefix("Reduce").lower())
 
 
 def _row(t: Tensor, axis: Integer, i: IndexMap, s: Integer) -> Scalar:
@@ -203,8 +208,8 @@ def _reduce(name: str) -> Callable[..., Tensor]:
     def meaning(context: Context, x: Tensor, axes: Axes, keepdims: Integer) -> Tensor:
         keep = integer(keepdims)
         if isinstance(keep, int):
-            return _reduced_by(context, name, x, axes, bool(keep))
-        kept = _reduced_by(context, name, x, axes, True)
+            return reduce_by(context, name, x, axes, bool(keep))
+        kept = reduce_by(context, name, x, axes, True)
         axes.require(context, x.rank)
         return _kept_or_not(kept, axes, keep == 1)
 
@@ -213,33 +218,6 @@ def _reduce(name: str) -> Callable[..., Tensor]:
 
 for _name in REDUCTIONS:
     means(_name)(_reduce(_name))
-
-
-def _reduced_by(
-    context: Context, name: str, x: Tensor, axes: Axes, keepdims: bool
-) -> Tensor:
-    if not (isinstance(axes, AxisRange) and is_one(simple(axes.high - axes.low))):
-        return reduce_by(context, name, x, axes, keepdims)
-
-    def total(t: Tensor, kind: str = "sum") -> Tensor:
-        return reduce(context, kind, t, axes.low, keepdims)
-
-    def unary(head: str, t: Tensor) -> Tensor:
-        return elementwise(context, lambda v: Op(head, v), t)
-
-    if name == "ReduceMean":
-        return div(context, total(x), FromInt(x.dim(axes.low)))
-    if name == "ReduceL1":
-        return total(unary("abs", x))
-    if name == "ReduceSumSquare":
-        return total(mul(context, x, x))
-    if name == "ReduceL2":
-        return unary("sqrt", total(mul(context, x, x)))
-    if name == "ReduceLogSum":
-        return unary("log", total(x))
-    if name == "ReduceLogSumExp":
-        return unary("log", total(unary("exp", x)))
-    return total(x, name.removeprefix("Reduce").lower())
 
 
 def _kept_or_not(kept: Tensor, axes: Axes, keep: Truth) -> Tensor:

@@ -18,6 +18,7 @@ from support.run_on_arrays import (
     IllFormed,
     leaf,
 )
+from support.symbolic_law import gathered
 
 from fairhand.rewrites.proof.kernel.scalars import Element
 from fairhand.rewrites.proof.kernel.tensors import Tensor, shape
@@ -26,7 +27,6 @@ from fairhand.rewrites.proof.semantics import (
     contraction,
     convolution,
     elementwise,
-    gather,
     movement,
     normalization,
     reduction,
@@ -208,7 +208,7 @@ ILL_FORMED = {
     "indices": Case(
         "Gather",
         [ones(2), ints(2)],
-        lambda c, t, _: gather.gather(c, t, 0, per_axis([2]), 1),
+        lambda c, t, _: gathered(c, t, 0, per_axis([2]), 1),
     ),
     "the number of elements": Case(
         "Reshape",

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from support.symbolic_law import EPSILON, Law
 
+import fairhand.rewrites.proof.goal  # noqa: F401  it registers meanings
 from fairhand.rewrites.proof.kernel.equality import prove_equal
 from fairhand.rewrites.proof.kernel.scalars import FromInt
 from fairhand.rewrites.proof.kernel.tensors import Tensor, shape
@@ -83,7 +84,9 @@ BUILDS: dict[str, Build] = {
     "average_pool with pads": lambda law, x: convolution.average_pool(
         law.context, x, law.function("kernel"), window(law), True
     ),
-    "cast": lambda law, x: e.cast(law.context, x, "float32", "float16"),
+    "cast": lambda law, x: MEANINGS["Cast"](
+        law.context, x, source="FLOAT", to="FLOAT16"
+    ),
     "clip": lambda law, x: e.clip(law.context, x, -1, 1),
     "conv": lambda law, x: convolution.conv(
         law.context, x, other(law, x), None, window(law), group(law)

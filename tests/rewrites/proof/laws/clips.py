@@ -76,6 +76,7 @@ RELUS = [
         lambda x, zero: Relu(x),
         wrong={"none": lambda x, zero: x},
         name="clip_at_zero",
+        contained=["zero"],
         measure="flops",
     ),
     law_of(

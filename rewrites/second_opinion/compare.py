@@ -17,7 +17,7 @@ import onnx_ir as ir
 import sympy
 
 from ...analysis.graph.dims import Dim, Dims, plain
-from . import layers, movements, sums  # noqa: F401  they enter operators
+from . import definitions, layers, sums  # noqa: F401  they enter operators
 from .elementwise import BINARY, UNARY, equal
 from .operators import OPERATORS, apply
 from .places import INT64, Kind, Tensor, Undefined, Unknown, drawn, stored

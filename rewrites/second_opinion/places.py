@@ -110,11 +110,7 @@ class Tensor:
 
     def unraveled(self, numbers: np.ndarray) -> Places:
         """The places of elements by their numbers."""
-        places: Places = []
-        for size in reversed(self.shape):
-            places.insert(0, numbers % size)
-            numbers = numbers // size
-        return places
+        return list(np.unravel_index(numbers, self.shape)) if self.shape else []
 
     def all(self) -> list[Any]:
         """All elements, in their order."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .elementwise import logarithm, root
+from .elementwise import logarithm
 from .movements import reshaped
 from .operators import (
     OPERATORS,
@@ -21,7 +21,7 @@ from .operators import (
     operator,
     pointwise,
 )
-from .places import FLOAT, INT64, Kind, Places, Tensor, Undefined, Unknown, mp, objects
+from .places import INT64, Kind, Places, Tensor, Undefined, Unknown, mp, objects
 
 # ---- reductions
 
@@ -82,9 +82,6 @@ REDUCTIONS: dict[str, Callable[[Kind, list[Any]], Any]] = {
     "ReduceMax": lambda kind, row: extreme(max, row),
     "ReduceMin": lambda kind, row: extreme(min, row),
     "ReduceProd": lambda kind, row: _product(row),
-    "ReduceL1": lambda kind, row: sum(map(abs, row)),
-    "ReduceL2": lambda kind, row: root(sum(x * x for x in row)),
-    "ReduceSumSquare": lambda kind, row: sum(x * x for x in row),
     "ReduceLogSum": lambda kind, row: logarithm(sum(row)),
     "ReduceLogSumExp": lambda kind, row: (
         extreme(max, row) + int(mp.log(row.count(max(row))))  # each e^x is cut
@@ -113,32 +110,11 @@ for _name in REDUCTIONS:
     operator(_name)(_reduction(_name))
 
 
-def softmax(x: Tensor, axis: int) -> Tensor:
-    """e^x over the sum of e^x along an axis."""
-    powers = pointwise(mp.exp, [x], x.kind)
-    return _over(powers, reduced(powers, {axis}, True, sum))
-
-
-def _over(x: Tensor, total: Tensor) -> Tensor:
-    return pointwise(quotient, [x, total], FLOAT)
-
-
 def quotient(a: Any, b: Any) -> Any:
     """a / b. Raises Undefined for b = 0."""
     if b == 0:
         raise Undefined("a division by 0")
     return a / b
-
-
-@operator("Softmax")
-def _softmax(inputs: list[Any], a: Attributes) -> Tensor:
-    x = inputs[0]
-    return softmax(x, front(a.get("axis", -1), x.rank))
-
-
-@operator("LogSoftmax")
-def _log_softmax(inputs: list[Any], a: Attributes) -> Tensor:
-    return pointwise(logarithm, [_softmax(inputs, a)], FLOAT)
 
 
 @operator("CumSum")
@@ -229,8 +205,8 @@ def _matmul(inputs: list[Any], a: Attributes) -> Tensor:
 def turned(x: Tensor) -> Tensor:
     """The last two axes swapped."""
     perm = [*range(x.rank - 2), x.rank - 1, x.rank - 2]
-    found: Tensor = OPERATORS["Transpose"]([x], {"perm": perm})
-    return found
+    found: list[Tensor] = OPERATORS["Transpose"]([x], {"perm": perm})
+    return found[0]
 
 
 def scaled(x: Tensor, by: float) -> Tensor:

@@ -125,16 +125,10 @@ def stored(array: np.ndarray, kind: Kind) -> Tensor:
 
     def compute(places: Places) -> np.ndarray:
         picked = np.atleast_1d(array[tuple(places)] if places else array)
-        return objects([exact(x, kind) for x in picked.reshape(-1)])
+        number = float if kind.name == "float" else int
+        return objects([number(x) for x in picked.reshape(-1)])
 
     return Tensor(kind, array.shape, compute)
-
-
-def exact(x: Any, kind: Kind) -> Any:
-    """A stored element as the number it is."""
-    if kind.name != "float":
-        return bool(x) if kind.name == "bool" else int(x)
-    return mp.mpf(float(x))
 
 
 def objects(values: Sequence[Any]) -> np.ndarray:

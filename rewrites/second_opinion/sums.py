@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -72,16 +72,12 @@ def extreme(pick: Any, row: list[Any]) -> Any:
     return pick(row)
 
 
-def _product(row: list[Any]) -> Any:
-    return reduce(lambda a, b: a * b, row, 1)
-
-
 REDUCTIONS: dict[str, Callable[[Kind, list[Any]], Any]] = {
     "ReduceSum": lambda kind, row: sum(row),
     "ReduceMean": mean,
     "ReduceMax": lambda kind, row: extreme(max, row),
     "ReduceMin": lambda kind, row: extreme(min, row),
-    "ReduceProd": lambda kind, row: _product(row),
+    "ReduceProd": lambda kind, row: prod(row),
     "ReduceLogSum": lambda kind, row: logarithm(sum(row)),
     "ReduceLogSumExp": lambda kind, row: (
         extreme(max, row) + int(mp.log(row.count(max(row))))  # each e^x is cut
@@ -263,8 +259,6 @@ def _einsum(inputs: list[Any], a: Attributes) -> Tensor:
             for part, x in zip(parts, inputs, strict=True)
         ]
         rows = zip(*factors, strict=True)
-        return objects(
-            [sum(_product(list(xs)) for xs in zip(*row, strict=True)) for row in rows]
-        )
+        return objects([sum(prod(xs) for xs in zip(*row, strict=True)) for row in rows])
 
     return Tensor(inputs[0].kind, [sizes[c] for c in result], compute)

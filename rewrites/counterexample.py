@@ -14,10 +14,13 @@ from typing import Any, TypeAlias
 
 import onnx_ir as ir
 
+from ..analysis.ops import OPS
+from ..analysis.ops.registry import ONE_TO_ONE
 from .language.pattern import Apply, Chain, Leaf, Term, Var, leaves
 from .language.rule import Law
 from .language.terms import Expr
 from .proof.element_kinds import kinds_of
+from .second_opinion import definitions  # noqa: F401  it enters operators
 from .second_opinion.elementwise import equal
 from .second_opinion.operators import apply
 from .second_opinion.places import Kind, Tensor, Undefined, Unknown, mp, objects
@@ -97,6 +100,8 @@ def _tensor(term: Term, values: _Values, numbers: Mapping[str, Any]) -> Tensor:
     if not isinstance(term, Apply):
         raise Unknown(f"{term!r}")
     node = term.node
+    if OPS["", node.operator.name].mapping is not ONE_TO_ONE:
+        raise Unknown("more than single elements")
     inputs = [None if x is None else _tensor(x, values, numbers) for x in node.inputs]
     attributes = {k: _value(v, numbers) for k, v in node.parameters.items()}
     if node.operator.name == "Cast":

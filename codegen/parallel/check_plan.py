@@ -25,7 +25,7 @@ from ...analysis.errors import FairhandError
 from ...analysis.graph.dims import plain
 from ...analysis.graph.shape_facts import ShapeFacts
 from ...analysis.shapes.index_functions import Places as Elements
-from ...rewrites.second_opinion import layers, movements, sums  # noqa: F401
+from ...rewrites.second_opinion import definitions, layers, sums  # noqa: F401
 from ...rewrites.second_opinion.elementwise import BINARY, equal
 from ...rewrites.second_opinion.operators import apply, pointwise
 from ...rewrites.second_opinion.places import (

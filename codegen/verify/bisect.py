@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
 import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime as ort
 import sympy
+from onnx_ir.tensor_adapters import TorchTensor
 
 from ...analysis.graph.dims import Dim
 from ...analysis.graph.quantization import quantises
@@ -154,7 +154,9 @@ class _Bisection:
             if not isinstance(result, torch.Tensor):
                 return f"{shown} gives {type(result).__name__}, not a tensor"
             # As lenient as with whole models, so as not to blame mere rounding.
-            found = compare(_from_torch(result), to_array(want), whole_model=True)
+            found = compare(
+                TorchTensor(result).numpy(), to_array(want), whole_model=True
+            )
             if not found:
                 return f"{_quoted(value)}, emitted as {shown}, differs: {found.reason}"
             if found.error > self.worst:
@@ -300,11 +302,3 @@ def to_torch(array: np.ndarray) -> torch.Tensor:
         warnings.simplefilter("ignore")  # read-only arrays; nothing here writes
         tensor = torch.from_numpy(np.asarray(bits))
     return tensor.view(getattr(torch, name)) if bits is not array else tensor
-
-
-def _from_torch(tensor: torch.Tensor) -> np.ndarray:
-    name = str(tensor.dtype).removeprefix("torch.")
-    if not name.startswith(("bfloat16", "float8")):
-        return tensor.numpy(force=True)
-    bits = tensor.contiguous().view(getattr(torch, f"uint{8 * tensor.itemsize}"))
-    return bits.numpy(force=True).view(getattr(ml_dtypes, name))

@@ -102,7 +102,7 @@ class _Inliner:
             for value in node.outputs:
                 if value.name:
                     value.name = self._unused(value.name)
-            _bind_attributes(node, given)
+            bind_attributes(node, given)
         arguments = [*call.inputs, *[None] * len(own.inputs)]
         for parameter, argument in zip(own.inputs, arguments, strict=False):
             for user, place in tuple(parameter.uses()):
@@ -121,7 +121,7 @@ class _Inliner:
         return unused
 
 
-def _bind_attributes(node: ir.Node, given: Mapping[str, ir.Attr]) -> None:
+def bind_attributes(node: ir.Node, given: Mapping[str, ir.Attr]) -> None:
     """Give a node what its function was given for the names that it refers to."""
     for name, attribute in list(node.attributes.items()):
         if attribute.is_ref():

@@ -31,7 +31,7 @@ def expandable(model: ir.Model) -> list[ir.Node]:
 def expand(model: ir.Model, nodes: list[ir.Node]) -> None:
     """Put definitions in the place of nodes; the types of their inputs are known."""
     for number, node in enumerate(nodes):
-        body = _definition(node)
+        body = definition(node)
         if body is None or not _is_closed(body):
             continue
         body.overload = node.overload = str(number)
@@ -56,7 +56,7 @@ def _schema(node: ir.Node) -> Any:
     return schema if defined else None
 
 
-def _definition(node: ir.Node) -> onnx.FunctionProto | None:
+def definition(node: ir.Node) -> onnx.FunctionProto | None:
     """The definition of the newest opset; None if it can't be made for such inputs."""
     schema = _schema(node)
     if schema.has_function:

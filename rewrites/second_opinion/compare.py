@@ -8,8 +8,8 @@ neither side computes from others stands for any tensor of its sizes.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,7 +17,7 @@ import onnx_ir as ir
 import sympy
 
 from ...analysis.graph.dims import Dim, Dims, plain
-from . import layers, movements, sums  # noqa: F401  they enter operators
+from . import definitions, layers, sums  # noqa: F401  they enter operators
 from .elementwise import BINARY, UNARY, equal
 from .operators import OPERATORS, apply
 from .places import INT64, Kind, Tensor, Undefined, Unknown, drawn, stored
@@ -49,26 +49,19 @@ class Step:
     attributes: dict[str, Any]
 
 
-@dataclass
-class Computation:
-    """How values are computed, of the nodes above them."""
-
-    steps: dict[ir.Value, Step] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, values: Iterable[ir.Value]) -> Computation:
-        """The nodes above these values, the nearest first."""
-        found, todo = cls(), list(values)
-        for _ in range(ANCESTORS):
-            if not todo:
-                break
-            node = todo.pop(0).producer()
-            if node is None or node.outputs[0] in found.steps:
-                continue
-            step = _step(node)
-            found.steps.update(dict.fromkeys(step.outputs, step))
-            todo += [x for x in step.inputs if x is not None]
-        return found
+def _above(values: Iterable[ir.Value]) -> dict[ir.Value, Step]:
+    """How values are computed: the nodes above them, the nearest first."""
+    found, todo = dict[ir.Value, Step](), list(values)
+    for _ in range(ANCESTORS):
+        if not todo:
+            break
+        node = todo.pop(0).producer()
+        if node is None or node.outputs[0] in found:
+            continue
+        step = _step(node)
+        found.update(dict.fromkeys(step.outputs, step))
+        todo += [x for x in step.inputs if x is not None]
+    return found
 
 
 def _step(node: ir.Node) -> Step:
@@ -104,13 +97,13 @@ class Sides:
         content: ContentOf,
     ) -> None:
         self.results, self._sizes, self._content = list(results), sizes, content
-        self.before = Computation.of(results)
-        own = {x: s for x, s in self.before.steps.items() if s.name in set(named)}
+        self.before = _above(results)
+        own = {x: s for x, s in self.before.items() if s.name in set(named)}
         read = [x for step in own.values() for x in step.inputs if x is not None]
         self.read = {x for x in read if x not in own}
-        heavy = (x for x, s in self.before.steps.items() if s.op in _LAYERS)
+        heavy = (x for x, s in self.before.items() if s.op in _LAYERS)
         self.far = {x for x in heavy if x not in own}
-        self._dims = {x: sizes(x) for x in (*self.before.steps, *self.read, *results)}
+        self._dims = {x: sizes(x) for x in (*self.before, *self.read, *results)}
         self._known = {x: content(x) for x in self._dims}
 
     def check(self, now: Sequence[ir.Value], rounded: bool) -> bool:
@@ -118,8 +111,8 @@ class Sides:
 
         Returns False if nothing could be compared; raises Difference.
         """
-        after = Computation.of(now)
-        for x in after.steps:
+        after = _above(now)
+        for x in after:
             self._dims.setdefault(x, self._sizes(x))
             self._known.setdefault(x, self._content(x))
         compared = 0
@@ -141,7 +134,7 @@ class Sides:
     def _compare(
         self,
         now: Sequence[ir.Value],
-        after: Computation,
+        after: Mapping[ir.Value, Step],
         draw: int,
         leaves: Collection[ir.Value],
         rounded: bool,
@@ -214,11 +207,11 @@ class _Values:
     def __init__(
         self,
         sides: Sides,
-        computed: Computation,
+        computed: Mapping[ir.Value, Step],
         leaves: Collection[ir.Value],
         numbers: _Numbers,
     ) -> None:
-        self._sides, self._steps, self._leaves = sides, computed.steps, leaves
+        self._sides, self._steps, self._leaves = sides, computed, leaves
         self._numbers = numbers
         self._made: dict[ir.Value, Tensor] = {}
 

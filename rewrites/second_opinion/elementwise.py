@@ -51,11 +51,6 @@ def sigmoid(x: Any) -> Any:
     return 1 / (1 + mp.exp(-x))
 
 
-def softplus(x: Any) -> Any:
-    """log(1 + e^x)."""
-    return mp.log(1 + mp.exp(x))
-
-
 def rounded(x: Any) -> Any:
     """To the nearest whole number, halves to the even one."""
     below = mp.floor(x)
@@ -65,29 +60,10 @@ def rounded(x: Any) -> Any:
     return below + (rest > 0.5)
 
 
-def _gelu(x: Any, approximate: str = "none") -> Any:
-    if approximate == "none":
-        return x * (1 + mp.erf(x / mp.sqrt(2))) / 2
-    inner = mp.sqrt(2 / mp.pi) * (x + mp.mpf("0.044715") * x**3)
-    return x * (1 + mp.tanh(inner)) / 2
-
-
-def _clipped(x: Any, low: Any, high: Any) -> Any:
-    return min(max(x, low), high)
-
-
-def _hard(x: Any, alpha: Any, beta: Any) -> Any:
-    return _clipped(alpha * x + beta, mp.mpf(0), mp.mpf(1))
-
-
 def _reciprocal(x: Any) -> Any:
     if x == 0:
         raise Undefined("a division by 0")
     return 1 / x
-
-
-def _f(x: Any) -> Any:
-    return mp.mpf(float(x))
 
 
 # Of one operand and the attributes.
@@ -110,15 +86,6 @@ UNARY: dict[str, Callable[..., Any]] = {
     "Floor": mp.floor,
     "Ceil": mp.ceil,
     "Round": rounded,
-    "Softplus": softplus,
-    "Softsign": lambda x: x / (1 + abs(x)),
-    "Mish": lambda x: x * mp.tanh(softplus(x)),
-    "HardSwish": lambda x: x * _hard(x, mp.mpf(1) / 6, mp.mpf(0.5)),
-    "Gelu": _gelu,
-    "LeakyRelu": lambda x, alpha=0.01: x if x >= 0 else x * _f(alpha),
-    "HardSigmoid": lambda x, alpha=0.2, beta=0.5: _hard(x, _f(alpha), _f(beta)),
-    "Elu": lambda x, alpha=1.0: x if x >= 0 else _f(alpha) * (mp.exp(x) - 1),
-    "Swish": lambda x, alpha=1.0: x * sigmoid(_f(alpha) * x),
     "Not": lambda x: not x,
     "IsNaN": lambda x: False,
     "IsInf": mp.isinf,
@@ -126,6 +93,7 @@ UNARY: dict[str, Callable[..., Any]] = {
 
 BINARY: dict[str, Callable[[Kind, Any, Any], Any]] = {
     "Add": lambda kind, a, b: a + b,
+    "Sum": lambda kind, a, b: a + b,
     "Sub": lambda kind, a, b: a - b,
     "Mul": lambda kind, a, b: a * b,
     "Div": _divide,

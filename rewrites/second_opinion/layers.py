@@ -1,28 +1,17 @@
-"""Convolutions, pooling, normalisations, attention."""
+"""Convolutions, pooling, normalisations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .elementwise import root
-from .movements import per_axis, reshaped, within
-from .operators import Attributes, front, given, moved, operator, pointwise
-from .places import BOOL, FLOAT, Places, Tensor, Unknown, mp, objects
-from .sums import (
-    added,
-    dot,
-    extreme,
-    mean,
-    product,
-    quotient,
-    reduced,
-    scaled,
-    softmax,
-    turned,
-)
+from .movements import per_axis, within
+from .operators import Attributes, apply, given, operator, pointwise
+from .places import FLOAT, Places, Tensor, Unknown, mp, objects
+from .sums import added, dot, extreme, mean, quotient, reduced
 
 
 @operator("Conv")
@@ -125,60 +114,13 @@ def _global_max(inputs: list[Any], a: Attributes) -> Tensor:
     return reduced(x, set(range(2, x.rank)), True, lambda row: extreme(max, row))
 
 
-# ---- normalisations and attention
-
-
-def centred(x: Tensor, axes: set[int], epsilon: float, centre: bool = True) -> Tensor:
-    """(x - mean) / sqrt(variance + epsilon) over axes."""
-
-    def average(t: Tensor) -> Tensor:
-        return reduced(t, axes, True, lambda row: mean(FLOAT, row))
-
-    if centre:
-        x = pointwise(lambda a, m: a - m, [x, average(x)], FLOAT)
-    square = average(pointwise(lambda a: a * a, [x], FLOAT))
-    small = mp.mpf(float(np.float32(epsilon)))
-    return pointwise(lambda a, v: quotient(a, root(v + small)), [x, square], FLOAT)
-
-
-def affine(x: Tensor, scale: Tensor | None, bias: Tensor | None) -> Tensor:
-    """x * scale + bias."""
-    if scale is not None:
-        x = pointwise(lambda a, s: a * s, [x, scale], FLOAT)
-    return x if bias is None else added(x, bias)
-
-
-@operator("LayerNormalization")
-def _layer_norm(inputs: list[Any], a: Attributes) -> Tensor:
-    x = inputs[0]
-    axes = set(range(front(a.get("axis", -1), x.rank), x.rank))
-    found = centred(x, axes, a.get("epsilon", 1e-5))
-    return affine(found, given(inputs, 1), given(inputs, 2))
-
-
-@operator("RMSNormalization")
-def _rms_norm(inputs: list[Any], a: Attributes) -> Tensor:
-    x = inputs[0]
-    axes = set(range(front(a.get("axis", -1), x.rank), x.rank))
-    found = centred(x, axes, a.get("epsilon", 1e-5), centre=False)
-    return affine(found, given(inputs, 1), None)
+# ---- normalisations
 
 
 @operator("InstanceNormalization")
-def _instance_norm(inputs: list[Any], a: Attributes) -> Tensor:
-    x, scale, bias = inputs
-    found = centred(x, set(range(2, x.rank)), a.get("epsilon", 1e-5))
-    return affine(found, per_axis(scale, 1, x.rank), per_axis(bias, 1, x.rank))
-
-
-@operator("GroupNormalization")
-def _group_norm(inputs: list[Any], a: Attributes) -> Tensor:
-    x, scale, bias = inputs
-    groups = a["num_groups"]
-    split = reshaped(x, (x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]))
-    axes = set(range(2, split.rank))
-    found = reshaped(centred(split, axes, a.get("epsilon", 1e-5)), x.shape)
-    return affine(found, per_axis(scale, 1, x.rank), per_axis(bias, 1, x.rank))
+def _instance_norm(inputs: list[Any], a: Attributes) -> list[Tensor]:
+    groups = {"num_groups": inputs[0].shape[1]}  # of one channel each
+    return apply("GroupNormalization", inputs, a | groups, 1)
 
 
 @operator("BatchNormalization")
@@ -193,46 +135,3 @@ def _batch_norm(inputs: list[Any], a: Attributes) -> Tensor:
         return quotient((n - m) * s, root(v + small)) + b
 
     return pointwise(f, [x, scale, bias, mean, variance], FLOAT)
-
-
-@operator("Attention")
-def _attention(inputs: list[Any], a: Attributes) -> Tensor:
-    q, k, v, mask = *inputs[:3], given(inputs, 3)
-    if any(x is not None for x in inputs[4:]) or a.get("softcap"):
-        raise Unknown("Attention of this form")
-    if q.rank != 4 and {a.get("q_num_heads"), a.get("kv_num_heads")} != {1}:
-        raise Unknown("Attention of packed heads")
-    heads = q.shape[1] // k.shape[1] if q.rank == 4 else 1
-    if heads > 1:
-        k, v = (
-            moved(t, (t.shape[0], q.shape[1], *t.shape[2:]), _heads(heads))
-            for t in (k, v)
-        )
-    scale = a.get("scale")
-    if scale is None:
-        scores = product(q, turned(k))
-        size = root(mp.mpf(q.shape[-1]))
-        scores = pointwise(lambda s: quotient(s, size), [scores], FLOAT)
-    else:
-        scores = scaled(product(q, turned(k)), float(np.float32(scale)))
-    if mask is not None:
-        if mask.kind == BOOL:
-            raise Unknown("Attention with a mask of truth values")
-        if q.rank < mask.rank == 4:
-            mask = reshaped(mask, (mask.shape[0], *mask.shape[2:]))
-        scores = added(scores, mask)
-    if a.get("is_causal"):
-        scores = Tensor(FLOAT, scores.shape, _causal(scores))
-    weights = softmax(scores, q.rank - 1)
-    return product(weights, v)
-
-
-def _heads(group: int) -> Callable[[Places], Places]:
-    return lambda at: [at[0], at[1] // group, *at[2:]]
-
-
-def _causal(scores: Tensor) -> Callable[[Places], np.ndarray]:
-    def compute(at: Places) -> np.ndarray:
-        return np.where(at[-1] <= at[-2], scores.at(at), float("-inf"))
-
-    return compute

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
+from ...analysis.lazy import lazy
 from .elementwise import converted, rounded, shifted
 from .operators import (
     OPERATORS,
@@ -34,6 +37,8 @@ from .places import (
     stored,
 )
 
+reference = lazy("onnx.reference")
+
 # ---- elementwise, with more operands
 
 
@@ -42,18 +47,21 @@ def _where(inputs: list[Any], a: Attributes) -> Tensor:
     return pointwise(lambda c, x, y: x if c else y, inputs, inputs[1].kind)
 
 
-@operator("Clip")
-def _clip(inputs: list[Any], a: Attributes) -> Tensor:
-    x, low, high = inputs[0], given(inputs, 1), given(inputs, 2)
-    if low is not None:
-        x = pointwise(max, [x, low], x.kind)
-    return x if high is None else pointwise(min, [x, high], x.kind)
-
-
 @operator("Cast")
 def _cast(inputs: list[Any], a: Attributes) -> Tensor:
     (x,), target = inputs, Kind.of(ir.DataType(a["to"]))
     return pointwise(lambda n: converted(n, x.kind, target), [x], target)
+
+
+@operator("Mod")
+def _mod(inputs: list[Any], a: Attributes) -> Tensor:
+    def remainder(n: Any, by: Any) -> Any:
+        if by == 0:
+            raise Undefined("a division by 0")
+        # As C has it, with the sign of what is divided.
+        return abs(n) % abs(by) * (1 if n > 0 else -1) if a.get("fmod") else n % by
+
+    return pointwise(remainder, inputs, inputs[0].kind)
 
 
 @operator("BitShift")
@@ -103,12 +111,53 @@ def per_axis(t: Tensor, axis: int, rank: int) -> Tensor:
 # ---- movements
 
 
-@operator("Transpose")
-def _transpose(inputs: list[Any], a: Attributes) -> Tensor:
-    (x,) = inputs
-    perm = list(a.get("perm", reversed(range(x.rank))))
-    back = [perm.index(k) for k in range(x.rank)]
-    return moved(x, [x.shape[k] for k in perm], lambda at: [at[k] for k in back])
+def _by_reference(
+    op: str, inputs: list[Any], a: Attributes, elements: np.ndarray
+) -> list[np.ndarray]:
+    """What ONNX's own implementation makes of `elements` as the first input."""
+    rest = [t and np.reshape(integers(t), t.shape) for t in inputs[1:]]
+    given = {f"x{i}": x for i, x in enumerate([elements, *rest])}
+    node = onnx.helper.make_node(
+        op,
+        [name if x is not None else "" for name, x in given.items()],
+        [f"y{i}" for i in range(a.get("", 1))],
+        **{name: value for name, value in a.items() if name},
+    )
+    found: list[np.ndarray] = reference.ReferenceEvaluator(node).run(None, given)
+    return found
+
+
+def _in_order(op: str, inputs: list[Any], a: Attributes) -> Tensor:
+    """The same elements in the sizes that the operator gives."""
+    anything = np.broadcast_to(np.int64(0), inputs[0].shape)
+    return reshaped(inputs[0], _by_reference(op, inputs, a, anything)[0].shape)
+
+
+def _elsewhere(op: str, inputs: list[Any], a: Attributes) -> list[Tensor]:
+    """What the operator does with the numbers of each axis, of which it makes views."""
+    x = inputs[0]
+    if not x.rank:
+        return [x]
+    axes = [np.broadcast_to(k, x.shape) for k in np.indices(x.shape, sparse=True)]
+    results = zip(*(_by_reference(op, inputs, a, k) for k in axes), strict=True)
+
+    def part(places: tuple[np.ndarray, ...]) -> Tensor:
+        return moved(x, places[0].shape, lambda at: [k[tuple(at)] for k in places])
+
+    return [part(places) for places in results]
+
+
+OPERATORS |= {
+    op: partial(_in_order, op) for op in ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
+}
+OPERATORS |= {op: partial(_elsewhere, op) for op in ("Split", "Transpose")}
+
+
+@operator("Slice")
+def _slice(inputs: list[Any], a: Attributes) -> list[Tensor]:
+    if given(inputs, 4) is not None and min(integers(inputs[4]), default=1) < 1:
+        raise Unknown("a Slice that runs backwards")
+    return _elsewhere("Slice", inputs, a)
 
 
 def reshaped(x: Tensor, shape: Sequence[int]) -> Tensor:
@@ -125,46 +174,6 @@ def reshaped(x: Tensor, shape: Sequence[int]) -> Tensor:
     return moved(x, shape, place)
 
 
-@operator("Reshape")
-def _reshape(inputs: list[Any], a: Attributes) -> Tensor:
-    x, target = inputs[0], integers(inputs[1])
-    if not a.get("allowzero"):
-        target = [x.shape[k] if n == 0 else n for k, n in enumerate(target)]
-    if -1 in target:
-        rest = int(np.prod([n for n in target if n != -1], dtype=object))
-        target[target.index(-1)] = x.size // rest if rest else 0
-    return reshaped(x, target)
-
-
-@operator("Flatten")
-def _flatten(inputs: list[Any], a: Attributes) -> Tensor:
-    (x,) = inputs
-    axis = front(a.get("axis", 1), x.rank)
-    return reshaped(x, [int(np.prod(p)) for p in (x.shape[:axis], x.shape[axis:])])
-
-
-@operator("Squeeze")
-def _squeeze(inputs: list[Any], a: Attributes) -> Tensor:
-    x = inputs[0]
-    listed = given(inputs, 1)
-    axes = range(x.rank) if listed is None else integers(listed)
-    out = {front(k, x.rank) for k in axes}
-    if listed is None:
-        out = {k for k in out if x.shape[k] == 1}
-    if any(x.shape[k] != 1 for k in out):
-        raise Undefined("an axis that isn't 1 is squeezed")
-    return reshaped(x, [n for k, n in enumerate(x.shape) if k not in out])
-
-
-@operator("Unsqueeze")
-def _unsqueeze(inputs: list[Any], a: Attributes) -> Tensor:
-    x, listed = inputs[0], integers(inputs[1])
-    shape = list(x.shape)
-    for k in sorted(front(k, x.rank + len(listed)) for k in listed):
-        shape.insert(k, 1)
-    return reshaped(x, shape)
-
-
 @operator("Expand")
 def _expand(inputs: list[Any], a: Attributes) -> Tensor:
     x, target = inputs[0], integers(inputs[1])
@@ -177,25 +186,6 @@ def _tile(inputs: list[Any], a: Attributes) -> Tensor:
     x, repeats = inputs[0], integers(inputs[1])
     shape = [n * r for n, r in zip(x.shape, repeats, strict=True)]
     return moved(x, shape, lambda at: [k % n for k, n in zip(at, x.shape, strict=True)])
-
-
-@operator("Slice")
-def _slice(inputs: list[Any], a: Attributes) -> Tensor:
-    x, begins, ends = inputs[0], integers(inputs[1]), integers(inputs[2])
-    axes, steps = given(inputs, 3), given(inputs, 4)
-    listed = list(range(len(begins))) if axes is None else integers(axes)
-    by = [1] * len(begins) if steps is None else integers(steps)
-    parts = [range(n) for n in x.shape]
-    for k, low, high, step in zip(listed, begins, ends, by, strict=True):
-        if step < 1:
-            raise Unknown("a Slice that runs backwards")
-        axis = front(k, x.rank)
-        parts[axis] = parts[axis][slice(low, high, step)]
-
-    def place(at: Places) -> Places:
-        return [r.start + r.step * k for k, r in zip(at, parts, strict=True)]
-
-    return moved(x, [len(r) for r in parts], place)
 
 
 @operator("Concat")
@@ -217,25 +207,6 @@ def _concat(inputs: list[Any], a: Attributes) -> Tensor:
         return found
 
     return Tensor(inputs[0].kind, shape, compute)
-
-
-@operator("Split")
-def _split(inputs: list[Any], a: Attributes) -> list[Tensor]:
-    x, axis = inputs[0], front(a.get("axis", 0), inputs[0].rank)
-    if given(inputs, 1) is not None:
-        sizes = integers(inputs[1])
-    else:
-        each = -(-x.shape[axis] // a[""])
-        sizes = [min(each, x.shape[axis] - each * k) for k in range(a[""])]
-    starts = np.cumsum([0, *sizes])
-
-    def part(start: int, size: int) -> Tensor:
-        shape = [size if k == axis else n for k, n in enumerate(x.shape)]
-        return moved(
-            x, shape, lambda at: [k + start * (j == axis) for j, k in enumerate(at)]
-        )
-
-    return [part(int(s), n) for s, n in zip(starts, sizes, strict=False)]
 
 
 @operator("Gather")
@@ -318,7 +289,7 @@ def _depth_to_space(inputs: list[Any], a: Attributes) -> Tensor:
     crd = a.get("mode", "DCR") == "CRD"
     split = (n, c // (b * b), b, b, h, w) if crd else (n, b, b, c // (b * b), h, w)
     perm = (0, 1, 4, 2, 5, 3) if crd else (0, 3, 4, 1, 5, 2)
-    parts = OPERATORS["Transpose"]([reshaped(x, split)], {"perm": perm})
+    (parts,) = OPERATORS["Transpose"]([reshaped(x, split)], {"perm": perm})
     return reshaped(parts, (n, c // (b * b), h * b, w * b))
 
 
@@ -327,7 +298,7 @@ def _space_to_depth(inputs: list[Any], a: Attributes) -> Tensor:
     x, b = inputs[0], a["blocksize"]
     n, c, h, w = x.shape
     parts = reshaped(x, (n, c, h // b, b, w // b, b))
-    parts = OPERATORS["Transpose"]([parts], {"perm": (0, 3, 5, 1, 2, 4)})
+    (parts,) = OPERATORS["Transpose"]([parts], {"perm": (0, 3, 5, 1, 2, 4)})
     return reshaped(parts, (n, c * b * b, h // b, w // b))
 
 
@@ -351,6 +322,19 @@ def _shape(inputs: list[Any], a: Attributes) -> Tensor:
     x = inputs[0]
     part = x.shape[a.get("start", 0) : a.get("end", x.rank)]
     return stored(np.array(part, np.int64), INT64)
+
+
+@operator("Size")
+def _size(inputs: list[Any], a: Attributes) -> Tensor:
+    return stored(np.array(inputs[0].size, np.int64), INT64)
+
+
+@operator("ConstantOfShape")
+def _constant_of_shape(inputs: list[Any], a: Attributes) -> Tensor:
+    value = a.get("value")
+    number = np.zeros(1, np.float32) if value is None else value.numpy()
+    kind = FLOAT if value is None else Kind.of(value.dtype)
+    return moved(stored(number.reshape(()), kind), integers(inputs[0]), lambda at: [])
 
 
 @operator("Range")

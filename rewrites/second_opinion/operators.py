@@ -55,7 +55,7 @@ def apply(op: str, inputs: Inputs, attributes: Attributes, count: int) -> list[T
     elif op in OPERATORS:
         try:
             found = OPERATORS[op](list(inputs), {**attributes, "": count})
-        except (ValueError, IndexError, KeyError) as reason:
+        except (IndexError, KeyError, TypeError, ValueError) as reason:
             raise Unknown(f"{op} of this form: {reason}") from None
     else:
         raise Unknown(f"the operator {op}")

@@ -110,11 +110,7 @@ class Tensor:
 
     def unraveled(self, numbers: np.ndarray) -> Places:
         """The places of elements by their numbers."""
-        places: Places = []
-        for size in reversed(self.shape):
-            places.insert(0, numbers % size)
-            numbers = numbers // size
-        return places
+        return list(np.unravel_index(numbers, self.shape)) if self.shape else []
 
     def all(self) -> list[Any]:
         """All elements, in their order."""
@@ -129,16 +125,10 @@ def stored(array: np.ndarray, kind: Kind) -> Tensor:
 
     def compute(places: Places) -> np.ndarray:
         picked = np.atleast_1d(array[tuple(places)] if places else array)
-        return objects([exact(x, kind) for x in picked.reshape(-1)])
+        number = float if kind.name == "float" else int
+        return objects([number(x) for x in picked.reshape(-1)])
 
     return Tensor(kind, array.shape, compute)
-
-
-def exact(x: Any, kind: Kind) -> Any:
-    """A stored element as the number it is."""
-    if kind.name != "float":
-        return bool(x) if kind.name == "bool" else int(x)
-    return mp.mpf(float(x))
 
 
 def objects(values: Sequence[Any]) -> np.ndarray:

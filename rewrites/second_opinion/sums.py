@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from .elementwise import logarithm, root
+from .elementwise import logarithm
 from .movements import reshaped
 from .operators import (
     OPERATORS,
@@ -21,7 +21,7 @@ from .operators import (
     operator,
     pointwise,
 )
-from .places import FLOAT, INT64, Kind, Places, Tensor, Undefined, Unknown, mp, objects
+from .places import INT64, Kind, Places, Tensor, Undefined, Unknown, mp, objects
 
 # ---- reductions
 
@@ -72,19 +72,12 @@ def extreme(pick: Any, row: list[Any]) -> Any:
     return pick(row)
 
 
-def _product(row: list[Any]) -> Any:
-    return reduce(lambda a, b: a * b, row, 1)
-
-
 REDUCTIONS: dict[str, Callable[[Kind, list[Any]], Any]] = {
     "ReduceSum": lambda kind, row: sum(row),
     "ReduceMean": mean,
     "ReduceMax": lambda kind, row: extreme(max, row),
     "ReduceMin": lambda kind, row: extreme(min, row),
-    "ReduceProd": lambda kind, row: _product(row),
-    "ReduceL1": lambda kind, row: sum(map(abs, row)),
-    "ReduceL2": lambda kind, row: root(sum(x * x for x in row)),
-    "ReduceSumSquare": lambda kind, row: sum(x * x for x in row),
+    "ReduceProd": lambda kind, row: prod(row),
     "ReduceLogSum": lambda kind, row: logarithm(sum(row)),
     "ReduceLogSumExp": lambda kind, row: (
         extreme(max, row) + int(mp.log(row.count(max(row))))  # each e^x is cut
@@ -113,32 +106,11 @@ for _name in REDUCTIONS:
     operator(_name)(_reduction(_name))
 
 
-def softmax(x: Tensor, axis: int) -> Tensor:
-    """e^x over the sum of e^x along an axis."""
-    powers = pointwise(mp.exp, [x], x.kind)
-    return _over(powers, reduced(powers, {axis}, True, sum))
-
-
-def _over(x: Tensor, total: Tensor) -> Tensor:
-    return pointwise(quotient, [x, total], FLOAT)
-
-
 def quotient(a: Any, b: Any) -> Any:
     """a / b. Raises Undefined for b = 0."""
     if b == 0:
         raise Undefined("a division by 0")
     return a / b
-
-
-@operator("Softmax")
-def _softmax(inputs: list[Any], a: Attributes) -> Tensor:
-    x = inputs[0]
-    return softmax(x, front(a.get("axis", -1), x.rank))
-
-
-@operator("LogSoftmax")
-def _log_softmax(inputs: list[Any], a: Attributes) -> Tensor:
-    return pointwise(logarithm, [_softmax(inputs, a)], FLOAT)
 
 
 @operator("CumSum")
@@ -229,8 +201,8 @@ def _matmul(inputs: list[Any], a: Attributes) -> Tensor:
 def turned(x: Tensor) -> Tensor:
     """The last two axes swapped."""
     perm = [*range(x.rank - 2), x.rank - 1, x.rank - 2]
-    found: Tensor = OPERATORS["Transpose"]([x], {"perm": perm})
-    return found
+    found: list[Tensor] = OPERATORS["Transpose"]([x], {"perm": perm})
+    return found[0]
 
 
 def scaled(x: Tensor, by: float) -> Tensor:
@@ -287,8 +259,6 @@ def _einsum(inputs: list[Any], a: Attributes) -> Tensor:
             for part, x in zip(parts, inputs, strict=True)
         ]
         rows = zip(*factors, strict=True)
-        return objects(
-            [sum(_product(list(xs)) for xs in zip(*row, strict=True)) for row in rows]
-        )
+        return objects([sum(prod(xs) for xs in zip(*row, strict=True)) for row in rows])
 
     return Tensor(inputs[0].kind, [sizes[c] for c in result], compute)

@@ -65,7 +65,7 @@ def graph_cost(model: ir.Model, shapes: ShapeFacts) -> GraphCost:
                 unsized += 1
             else:
                 sizes.append(size)
-    nodes = sum(not _is_constant(node) for node in all_nodes(model.graph))
+    nodes = sum(not is_constant(node) for node in all_nodes(model.graph))
     return GraphCost(
         nodes, total(counts), total(sizes), tuple(sorted(unknown)), unsized
     )
@@ -79,7 +79,7 @@ def flops(node: ir.Node, shapes: ShapeFacts) -> Dim | None:
     """
     op = lookup(node)
     if op is None:
-        return 0 if _is_constant(node) else None
+        return 0 if is_constant(node) else None
     try:
         return op.count_flops(NodeFacts(node, shapes))
     except MALFORMED:  # of other axes than the operator takes: spelling it refuses them
@@ -96,7 +96,8 @@ def _at(dim: Dim, *sizes: tuple[str, int]) -> Dim:
     return simplify(dim.subs(known))
 
 
-def _is_constant(node: ir.Node) -> bool:
+def is_constant(node: ir.Node) -> bool:
+    """Whether a node is Constant of ONNX."""
     return node.op_type == "Constant" and not node.domain
 
 
@@ -104,7 +105,7 @@ def _is_intermediate(value: ir.Value) -> bool:
     node = value.producer()
     return (
         node is not None
-        and not _is_constant(node)
+        and not is_constant(node)
         and not value.is_graph_output()
         and bool(value.uses())
     )

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import onnx_ir as ir
 
-from ..cost.graph_cost import flops
+from ..cost.graph_cost import flops, is_constant
 from ..cost.typical_sizes import Sizes
 from ..graph.shape_facts import ShapeFacts
 from ..graph.traversal import reads_of
@@ -88,7 +88,7 @@ def dataflow(model: ir.Model, shapes: ShapeFacts) -> Dataflow:
     `shapes` are those that analysis.shapes.infer found for this very model; dynamic
     sizes are assumed.
     """
-    nodes = [node for node in model.graph if not _is_constant(node)]
+    nodes = [node for node in model.graph if not is_constant(node)]
     position = {node: i for i, node in enumerate(nodes)}
     sizes = Sizes(shapes)
     values: dict[ir.Value, int] = {}
@@ -122,11 +122,7 @@ def dataflow(model: ir.Model, shapes: ShapeFacts) -> Dataflow:
 
 def _is_data(value: ir.Value) -> bool:
     producer = value.producer()
-    return value.const_value is None and not (producer and _is_constant(producer))
-
-
-def _is_constant(node: ir.Node) -> bool:
-    return node.op_type == "Constant" and not node.domain
+    return value.const_value is None and not (producer and is_constant(producer))
 
 
 def _operator(

@@ -248,8 +248,7 @@ def dynamic(n: NodeView, plain: ModuleForm, source: type) -> ModuleForm | None:
     if before is None or before.op_type != "DynamicQuantizeLinear" or before.domain:
         return None
     x, scale, zero = before.inputs[0], before.outputs[1], before.outputs[2]
-    right = n.const(3) if n.has(3) else None
-    if x is None or n.value(2) is not zero or (right is not None and right.any()):
+    if x is None or n.value(2) is not zero or (n.has(3) and not is_zero(n, 3)):
         return None
     cast = _user(n, n.node, "Cast")
     times = _user(n, cast, "Mul") if cast else None

@@ -44,7 +44,7 @@ def string_array(t: Any, value: ir.Value) -> Any:
     """A constant of strings as an array, spelled by `t`."""
     assert value.const_value is not None
     array = decoded(value.const_value)
-    if _is_short(array.reshape(-1).tolist()):
+    if array.size and _is_short(array.reshape(-1).tolist()):
         return array_of(t, array.tolist())
     listed = string_list(t, array.reshape(-1).tolist(), value.name or "strings", value)
     made = array_of(t, listed)

@@ -400,6 +400,8 @@ class _Walk:
             value.type = type_by_schema(value)
         if not isinstance(value.type, ir.TensorType | None):
             return
+        if trust is _Trust.RANK and proposed is not None:
+            trust = _Trust.NONE  # the rule knows the rank, too
         found = self._from_onnx(type_)
         if found and proposed is not None and found == list(proposed):
             sizes = tuple(d for d in found if isinstance(d, int) and d)

@@ -282,9 +282,9 @@ def _rolled(
     split = flow.only(parts[0], "Split") if len(parts) == 2 else None
     if not does(step, "Concat") or split is None:
         return ()
-    if split.outputs != (parts[1], parts[0]) or flow.uses[parts[1]] > 1:
+    source, *sizes = split.reads()
+    if sizes or split.outputs != (parts[1], parts[0]) or flow.uses[parts[1]] > 1:
         return ()
-    (source,) = split.reads()
     dims, front = shapes.dims(source), shapes.dims(parts[1])
     if not dims or not front:
         return ()

@@ -195,7 +195,7 @@ def picked_along(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
 def picked_by_mask(step: Assignment, flow: Flow, shapes: ShapeFacts) -> Gone:
     """Rows of places, which the operator gives as columns, and what stands there."""
     rows = step if does(step, "Transpose") else None
-    if does(step, "GatherND"):
+    if does(step, "GatherND") and len(step.reads()) > 1:
         rows = flow.only(step.reads()[1], "Transpose")
     found = flow.before(rows, "NonZero")
     if rows is None or rows.node is None or found is None:

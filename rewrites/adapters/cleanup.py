@@ -399,10 +399,11 @@ def _bounds(split: ir.Node, position: ir.Value | None) -> tuple[int, int] | None
     """Where a part begins and ends; the last of equal ones may end before."""
     if (split.domain, split.op_type) != ("", "SplitToSequence"):
         return None
-    if len(split.inputs) < 2:  # into parts of one, whose axis may be gone
+    if len(split.inputs) < 2:
         return None
     sizes, at = constant_array(split.inputs[1]), constant_array(position)
-    if sizes is None or at is None or at.size != 1:
+    gone = not split.attributes.get_int("keepdims", 1)  # the axis of equal parts
+    if sizes is None or at is None or at.size != 1 or (gone and not sizes.ndim):
         return None
     return _part(sizes.reshape(-1).tolist(), sizes.ndim == 0, int(at.reshape(-1)[0]))
 

@@ -13,6 +13,7 @@ from ..node_view import NodeView
 from ..operands import number
 from ..registry import DOMAIN, MANY_TO_MANY, operator
 from .attributes import check_attributes
+from .block_quantized import given
 
 
 def _check(
@@ -53,10 +54,6 @@ def _options(t: Any, n: NodeView) -> dict[str, Any]:
 _SLOPES = (("alpha", 1.0), ("beta", 0.0))
 
 
-def _given(**options: Any) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
-
-
 @operator("MoE", since=1, domain=DOMAIN, mapping=MANY_TO_MANY, shape=like_input)
 def _moe(
     t: Any,
@@ -72,7 +69,7 @@ def _moe(
     _check(n, (0, 1, 2, 4))
     if any(g is not None for g in gate):
         n.refuse("MoE with a third weight is not supported")
-    biases = _given(up_bias=up_bias, down_bias=down_bias)
+    biases = given(up_bias=up_bias, down_bias=down_bias)
     helper = t.helper(helpers.mixture_of_experts)
     return helper(x, router, up, down, **biases, **_options(t, n))
 
@@ -93,13 +90,13 @@ def _qmoe(t: Any, n: NodeView, x: Any, router: Any, *inputs: Any) -> Any:
     weights = t.helper(blocks.expert_weights)
     few = {} if bits == 4 else {"bits": bits}
     full = [
-        weights(packed, scales, **_given(zero_points=zeros), **few)
+        weights(packed, scales, **given(zero_points=zeros), **few)
         for packed, scales, zeros in (
             (up, up_scales, up_zeros),
             (down, down_scales, down_zeros),
         )
     ]
-    biases = _given(up_bias=up_bias, down_bias=down_bias)
+    biases = given(up_bias=up_bias, down_bias=down_bias)
     helper = t.helper(helpers.mixture_of_experts)
     # The shares are those among the chosen experts, whatever the attribute says.
     options = _options(t, n) | {"normalise": True}

@@ -77,7 +77,6 @@ def resize(site: NodeFacts, x: Dims) -> DimsResult:
     axes = site.attr("axes") or range(len(x))
     axes = [axis % len(x) for axis in axes]
     stretched = site.attr("keep_aspect_ratio_policy", "stretch") == "stretch"
-    cropped = site.attr("coordinate_transformation_mode") == "tf_crop_and_resize"
     out: list[Dim | None] = list(x)
     sizes = site.numbers(3) if site.has(3) else None
     scales = site.numbers(2) if sizes is None and site.has(2) else None
@@ -91,7 +90,7 @@ def resize(site: NodeFacts, x: Dims) -> DimsResult:
     for i, axis in enumerate(axes):
         if sizes is not None:
             out[axis] = sizes[i]
-        elif scales and scales[i] is not None and not cropped:
+        elif scales and scales[i] is not None:
             out[axis] = _scaled(x[axis], scales[i])
         else:
             out[axis] = None

@@ -298,6 +298,12 @@ def window_function(site: NodeFacts) -> DimsResult:
     return [site.numbers(0) or [None]]
 
 
+def mel_weight_matrix(site: NodeFacts) -> DimsResult:
+    """Half of a spectrum, by the bands that it is gathered into."""
+    (bands,), (length,) = site.numbers(0) or [None], site.numbers(1) or [None]
+    return [(None if length is None else floordiv(length, 2) + 1, bands)]
+
+
 def loss(site: NodeFacts, scores: Dims, target: Dims) -> DimsResult:
     """One number, or one per target; the logarithms are like the scores."""
     kept = site.attr("reduction", "mean") == "none"

@@ -33,10 +33,11 @@ def dft(
         y: Tensor = torch.fft.irfft(signal, length, dim)[..., None]
     elif inverse:
         y = torch.view_as_real(torch.fft.ifft(signal, length, dim).resolve_conj())
-    elif onesided:
-        y = torch.view_as_real(torch.fft.rfft(signal.real, length, dim))
+    elif onesided and not signal.is_complex():
+        y = torch.view_as_real(torch.fft.rfft(signal, length, dim))
     else:
         y = torch.view_as_real(torch.fft.fft(signal, length, dim))
+        y = y.narrow(dim, 0, y.shape[dim] // 2 + 1) if onesided else y
     return y.to(x.dtype)
 
 

@@ -77,7 +77,8 @@ operator(
 # ---- Range
 
 
-def _scalar(n: NodeView, i: int, operand: Any) -> Any:
+def scalar(n: NodeView, i: int, operand: Any) -> Any:
+    """A number that the emitted code needs as such: known, or read at run time."""
     known = n.const(i)
     if known is not None:
         return _number(known.reshape(-1)[0])
@@ -108,7 +109,7 @@ def _length(*scalars: Any) -> int:
 def _range(t: Any, n: NodeView, start: Any, limit: Any, delta: Any) -> Any:
     known = [n.const(i) for i in range(3)]
     operands = (start, limit, delta)
-    begin, end, step = (_scalar(n, i, operand) for i, operand in enumerate(operands))
+    begin, end, step = (scalar(n, i, operand) for i, operand in enumerate(operands))
     dtype = n.out_dtype()
     floats = dtype.is_floating_point()
     made = _with_dtype(t, dtype, ir.DataType.FLOAT if floats else ir.DataType.INT64)

@@ -15,7 +15,7 @@ from ..facts import cuts, fitting_sizes, flop_counts, sizes_windows, tiles
 from ..helpers import quant as helpers
 from ..module_form import ModuleForm, Weight
 from ..node_view import NodeView
-from ..operands import SIGNED, is_zero, number, through_signed
+from ..operands import is_zero, number, through_signed
 from ..quant_layers import bias as quantized_bias
 from ..quant_layers import dynamic, int8_weight, integers
 from ..registry import MANY_TO_MANY, operator
@@ -28,11 +28,6 @@ def _matrix(n: NodeView, i: int) -> tuple[int, int] | None:
         return None
     shape = tuple(tensor.shape.numpy())
     return (shape[0], shape[1]) if len(shape) == 2 and all(shape) else None
-
-
-def _transposed(array: np.ndarray) -> np.ndarray:
-    flipped: np.ndarray = array.T
-    return flipped
 
 
 def _linear(
@@ -67,7 +62,7 @@ def _matmul_module(n: NodeView) -> ModuleForm | None:
         sizes = (stored.shape[0], stored.shape[1])
     if sizes is None:
         return None
-    weights = {"weight": Weight(n.value(1), _transposed, "transposed")}
+    weights = {"weight": Weight(n.value(1), np.transpose, "transposed")}
     if tied is not None:
         weights = {"weight": Weight(tied[0])}
     add = n.only_user()
@@ -200,11 +195,11 @@ def _scales_exactly(factor: float) -> bool:
 
 def _scaled(value: ir.Value, factor: float, flip: bool) -> Weight:
     if factor == 1:
-        return Weight(value, _transposed, "transposed") if flip else Weight(value)
+        return Weight(value, np.transpose, "transposed") if flip else Weight(value)
 
     def convert(array: np.ndarray) -> np.ndarray:
         scaled: np.ndarray = array * array.dtype.type(factor)
-        return _transposed(scaled) if flip else scaled
+        return np.transpose(scaled) if flip else scaled
 
     return Weight(value, convert, f"{'transposed ' if flip else ''}times {factor!r}")
 
@@ -242,10 +237,6 @@ def _gemm(t: Any, n: NodeView, a: Any, b: Any, c: Any = None) -> Any:
 # ---- Einsum
 
 
-# Sums of these would be of another type in PyTorch, or have no kernel.
-_WIDENED = (*SIGNED, ir.DataType.INT8, ir.DataType.INT16, ir.DataType.UINT8)
-
-
 def _implicit(inputs: str) -> str:
     """The output of an equation without an arrow: labels seen once, in order."""
     labels = inputs.replace("...", "").replace(",", "")
@@ -263,8 +254,9 @@ def _einsum(t: Any, n: NodeView, *operands: Any) -> Any:
         if not re.fullmatch(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*", text):
             n.refuse(f"Einsum with the malformed equation {equation!r}")
     equation = f"{inputs.replace(',', ', ')} -> {output}".rstrip()
-    if n.dtype(0) not in _WIDENED:
+    if not n.dtype(0).is_integer() or n.dtype(0) == ir.DataType.INT64:
         return t.einsum(equation, *operands)
+    # Sums of others would be of another type in PyTorch, or have no kernel.
     wide = (x.to(t.int64) for x in operands)
     return t.einsum(equation, *wide).to(t.dtype(n.dtype(0)))
 
@@ -282,7 +274,7 @@ def _matmul_integer_module(n: NodeView) -> ModuleForm | None:
     shape = int8_weight(n, 1)
     if shape is None or len(shape) != 2 or not n.rank(0):
         return None
-    weights = {"weight": Weight(n.value(1), _transposed, "transposed")}
+    weights = {"weight": Weight(n.value(1), np.transpose, "transposed")}
     plain = _linear(n, (shape[0], shape[1]), weights, (n.value(0),))
     return dynamic(n, plain, helpers.DynamicQuantizedLinear)
 

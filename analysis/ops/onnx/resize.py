@@ -302,8 +302,9 @@ def _refuse_disputed(
     if targets is None and coordinates != "align_corners" and _is_given(n, 2):
         n.refuse(f"Resize with {coordinates} by scales known only at run time")
     for target in targets or ():
-        if target.scale and isinstance(target.old, int):
-            exact = target.old * np.float32(target.scale)
+        known = isinstance(target.old, int)
+        if target.scale and (known or coordinates != "align_corners"):
+            exact = (target.old if known else 8) * np.float32(target.scale)
             if exact != int(exact):
                 n.refuse(
                     f"Resize with {coordinates} of {target.old} by {target.scale:g}"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
 from ..facts import cuts, fitting_sizes, flop_counts, sizes_elementwise
 from ..facts.requirements import Between, IndexOf, PlaceIn
 from ..helpers import indexing as helpers
 from ..node_view import NodeView
-from ..operands import COMPLEX, axis_of, kernel_result, kernel_view, shown, signed
+from ..operands import COMPLEX, SIGNED, axis_of, kernel_result, kernel_view, shown
 from ..registry import MANY_TO_MANY, operator
 from .indexing import index_from_front
 
@@ -20,9 +21,9 @@ _REDUCE = {"mul": "prod", "min": "amin", "max": "amax"}
 def _reduction(n: NodeView) -> str:
     """`reduction`; refused on types that torch can't compute with."""
     found = str(n.attr("reduction", "none"))
-    dtype = n.dtype(0)
-    ordered = found in ("max", "min")
-    if found != "none" and (signed(dtype) != dtype or (ordered and dtype in COMPLEX)):
+    dtype = n.value(0).dtype or n.dtype(0)  # not what stands for strings
+    lacking = COMPLEX if found in ("max", "min") else ()
+    if found != "none" and dtype in (*SIGNED, *lacking, ir.DataType.STRING):
         n.refuse(
             f"{n.node.op_type} with reduction {found} on type "
             f"{dtype.name.lower()} is not supported"

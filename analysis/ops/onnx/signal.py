@@ -8,22 +8,12 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ...literals import shortest
 from ..facts import sizes_windows
 from ..helpers import signal as helpers
 from ..node_view import NodeView
 from ..operands import front
 from ..registry import MANY_TO_MANY, OPAQUE, operator
-
-
-def _scalar(n: NodeView, i: int, operand: Any) -> Any:
-    """A number that the emitted code needs as such: known, or read at run time."""
-    found = n.ints(i) if n.dtype(i).is_integer() else None
-    if found is not None:
-        return found[0]
-    known = n.const(i)
-    return operand.item() if known is None else shortest(known.reshape(-1)[0])
-
+from .creation import scalar
 
 # ---- windows
 
@@ -39,11 +29,12 @@ def _window(name: str, **options: float) -> Callable[..., Any]:
         if double:  # ONNX Runtime has coefficients of single precision all the same
             given |= {word: float(np.float32(x)) for word, x in options.items()}
             given["dtype"] = t.float64
-        make = getattr(t, name)
-        made = make(_scalar(n, 0, size), **given, device=t.device)
-        if double or dtype == ir.DataType.FLOAT:
-            return made
-        return made.to(t.dtype(dtype))
+        make, count = getattr(t, name), scalar(n, 0, size)
+        if periodic and n.ints(0) is None:  # PyTorch's own of one sample is 1
+            made = make(count + 1, **given | {"periodic": False}, device=t.device)[:-1]
+        else:
+            made = make(count, **given, device=t.device)
+        return made if double or dtype == ir.DataType.FLOAT else made.to(t.dtype(dtype))
 
     return spell
 
@@ -76,15 +67,13 @@ for _name, _spelling in (
 
 @operator("DFT", since=20, mapping=MANY_TO_MANY, traceable=False, coarse=(0,))
 def _dft(t: Any, n: NodeView, x: Any, length: Any = None, axis: Any = None) -> Any:
-    dim = -2 if axis is None else _scalar(n, 2, axis)
+    dim = -2 if axis is None else scalar(n, 2, axis)
     if isinstance(dim, int):
         dim = front(dim, n.rank(0))
     options: dict[str, Any] = {}
     if length is not None:
-        options["length"] = _scalar(n, 1, length)
+        options["length"] = scalar(n, 1, length)
     options |= {name: True for name in ("inverse", "onesided") if n.attr(name, 0)}
-    if options.get("onesided") and not options.get("inverse") and n.dims(0)[-1] == 2:
-        n.refuse("DFT of complex numbers with a one-sided result is not supported")
     return t.helper(helpers.dft)(x, dim, **options)
 
 
@@ -100,7 +89,7 @@ def _stft(
     t: Any, n: NodeView, x: Any, step: Any, window: Any = None, length: Any = None
 ) -> Any:
     if length is not None:
-        count = _scalar(n, 3, length)
+        count = scalar(n, 3, length)
     elif window is not None:
         count = window.shape[0]
     else:
@@ -108,14 +97,14 @@ def _stft(
     options: dict[str, Any] = {} if window is None else {"window": window}
     if not n.attr("onesided", 1):
         options["onesided"] = False
-    elif n.rank(0) == 3 and n.dims(0)[2] == 2:
-        n.refuse("STFT of complex numbers with a one-sided result is not supported")
-    return t.helper(helpers.stft)(x, _scalar(n, 1, step), count, **options)
+    return t.helper(helpers.stft)(x, scalar(n, 1, step), count, **options)
 
 
-@operator("MelWeightMatrix", since=17, mapping=OPAQUE)
+@operator(
+    "MelWeightMatrix", since=17, mapping=OPAQUE, shape=sizes_windows.mel_weight_matrix
+)
 def _mel(t: Any, n: NodeView, *operands: Any) -> Any:
-    numbers = [_scalar(n, i, operand) for i, operand in enumerate(operands)]
+    numbers = [scalar(n, i, operand) for i, operand in enumerate(operands)]
     made = t.helper(helpers.mel_weight_matrix)(*numbers, t.device)
     dtype = n.out_dtype()
     return made if dtype == ir.DataType.FLOAT else made.to(t.dtype(dtype))

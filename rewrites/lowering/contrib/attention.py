@@ -30,6 +30,9 @@ def multi_head_attention(site: AdapterSite) -> None:
     heads = _head_count(site)
     in_heads = (key := site.input(1)) is not None and site.rank(key) == 4
     packed = 1 if in_heads else 3  # of query, key and value
+    unidirectional = site.node.attributes.get_int("unidirectional", 0)
+    if key is not None and unidirectional and site.input(6) is None:
+        _see_ahead(site, key, 2 if in_heads else 1)
     q, k, v = _operands(site)
     if site.input(3) is not None:
         q, k, v = _biased(site, (q, k, v), packed)
@@ -40,6 +43,15 @@ def multi_head_attention(site: AdapterSite) -> None:
         masks.insert(0, _mask_bias(site, mask, total))
     past = [site.input(6), site.input(7)]
     _attend(site, qkv, _sum(site, masks), past)
+
+
+def _see_ahead(site: AdapterSite, key: ir.Value, axis: int) -> None:
+    """Of the keys behind its queries ONNX Runtime hides none from the last query."""
+    queries, keys = (site.data.shape or [0, 0])[1], (key.shape or [0] * 3)[axis]
+    if isinstance(queries, int) and isinstance(keys, int) and queries < keys:
+        if queries > 1:
+            raise site.unsupported("unidirectional with more keys than queries")
+        site.take("unidirectional")
 
 
 def _operands(site: AdapterSite) -> tuple[ir.Value, ir.Value, ir.Value]:

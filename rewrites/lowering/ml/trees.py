@@ -181,7 +181,7 @@ def _of_two(
     given = set(votes.ids.tolist())
     if base.size > 2:
         raise site.unsupported(f"{base.size} base values for two classes")
-    needed = given if base.size == 2 else {max(given)}
+    needed = given if base.size == 2 or base.any() else {max(given)}
     if not all(votes.always(site, k) for k in needed):
         raise site.unsupported("leaves without a vote for one of its two classes")
     transform = site.text("post_transform", "NONE")

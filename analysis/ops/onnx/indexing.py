@@ -15,7 +15,7 @@ from ..facts import cuts, flop_counts
 from ..facts.requirements import Between, IndexOf, PlaceIn
 from ..helpers import indexing as helpers
 from ..module_form import ModuleForm, Weight
-from ..node_view import NodeView
+from ..node_view import NodeView, constant
 from ..operands import (
     COMPLEX,
     at_axis,
@@ -206,10 +206,23 @@ def is_nonnegative(n: NodeView, value: ir.Value) -> bool:
                 and not view.attr("fmod", 0)
                 and all(e > 0 if isinstance(e, int) else _is_size(n, e) for e in by)
             )
-        source = node.inputs[0] if node.op_type in _MOVED else None
-        if source is None:
+        if node.op_type not in _MOVED or node.inputs[0] is None:
             return False
-        value = source
+        value = node.inputs[0]
+
+
+def only_place(n: NodeView, i: int, axis: int) -> int | None:
+    """The place in x[:, place] = y, along an axis, of which input i is the indices."""
+    value = n.value(i)
+    while (node := value.producer()) is not None and node.op_type in _MOVED:
+        assert node.inputs[0] is not None
+        value = node.inputs[0]
+    found, dims = constant(value, n.shapes), n.dims(0)
+    if found is None or len({*found.flat}) != 1 or None in dims:
+        return None
+    place = int(found.flat[0])
+    whole = (*dims[:axis], 1, *dims[axis + 1 :])
+    return place if place >= 0 and n.dims(i) == whole else None
 
 
 def _is_size(n: NodeView, e: Expr) -> bool:

@@ -13,7 +13,7 @@ from ..helpers import indexing as helpers
 from ..node_view import NodeView
 from ..operands import COMPLEX, SIGNED, axis_of, kernel_result, kernel_view, shown
 from ..registry import MANY_TO_MANY, operator
-from .indexing import index_from_front
+from .indexing import index_from_front, only_place
 
 _REDUCE = {"mul": "prod", "min": "amin", "max": "amax"}
 
@@ -80,8 +80,12 @@ def _scatter_elements(t: Any, n: NodeView, x: Any, indices: Any, updates: Any) -
         return x.scatter_add(*where, updates)
     if reduction != "none":
         return x.scatter_reduce(*where, updates, _REDUCE[reduction])
-    source = kernel_view(t, dtype, updates)
-    return kernel_result(t, dtype, kernel_view(t, dtype, x).scatter(*where, source))
+    source, place = kernel_view(t, dtype, updates), only_place(n, 1, axis)
+    if place is not None:
+        put = _written(kernel_view(t, dtype, x), source, [(axis, place, place + 1)])
+    else:
+        put = kernel_view(t, dtype, x).scatter(*where, source)
+    return kernel_result(t, dtype, put)
 
 
 @operator(

@@ -8,14 +8,26 @@ whether they can be a loop, this file whether that is worth it.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import onnx_ir as ir
 
 from ....analysis.graph.traversal import reached
-from ....analysis.spelling.expr import Call, Expr, List, Ref, joined, leaves, renamed
+from ....analysis.spelling.expr import (
+    Call,
+    Expr,
+    Leaf,
+    List,
+    Literal,
+    Ref,
+    joined,
+    leaves,
+    nodes,
+    renamed,
+)
 from ...ir.module_call import ModuleRef
 from ...ir.naming import LEVEL
 from ...ir.statement_tree import Statement, flat, reads
@@ -23,6 +35,7 @@ from .rounds import Lists, NotAlike, Rounds, alike
 
 MIN_STEPS = 4  # of a recurrence
 MIN_LEVELS, MIN_STATEMENTS = 3, 2  # of rounds that begin with a value each
+MAX_TRIES = 3  # at how long a round may be
 MIN_LAYERS = 3  # that each take all there is, or that are not a whole list
 
 # Statements by the one value that each makes.
@@ -48,6 +61,8 @@ class Roller:
         self, lists: Lists, goes_on: Callable[[ir.Value, Makers], bool]
     ) -> None:
         self.lists, self.goes_on = lists, goes_on
+        found = (self._recurrences, self._levels, self._growing, self._rows)
+        self._finders = (*found, self._chains)
         self.loops: dict[Statement, Rounds] = {}
         # A statement in a loop -> those that it stands for.
         self.columns: dict[Statement, tuple[Statement, ...]] = {}
@@ -56,7 +71,7 @@ class Roller:
         self, statements: list[Statement], around: Set[ir.Value] = frozenset()
     ) -> list[Statement]:
         """The statements with loops; `around` is what others read of them."""
-        for find in (self._recurrences, self._levels, self._growing, self._rows):
+        for find in self._finders:
             found: list[Statement] | None = statements
             while found is not None:
                 statements = found
@@ -91,12 +106,12 @@ class Roller:
             return None
         early, late = _apart(between, rounds.own)
         late += [s for s in statements[at:] if id(s) not in gone]
-        for s in flat(late):
-            s.expr = rounds.outside(s.expr)
         loop = rounds.loop()
         made = {t for s in flat(late) for t in s.targets}
         if any(not made.isdisjoint(_read(s)) for s in loop):
             return None  # what a list begins with is made of what the rounds leave
+        for s in flat(late):
+            s.expr = rounds.outside(s.expr)
         self.loops[loop[-1]] = rounds
         self.columns |= rounds.columns
         return [*statements[:first], *early, *loop, *late]
@@ -196,9 +211,9 @@ class Roller:
                     yield _Proposal(grown, gone, gone[-1])
 
     def _rows(self, statements: list[Statement]) -> Iterator[_Proposal]:
-        """The same done with each member of a list in turn, or again and again."""
+        """The same done with each member of a list in turn."""
         places = [self._places(s) for s in statements]
-        users: dict[object, list[int]] = {}
+        users: dict[str, list[int]] = {}
         for i, names in enumerate(places):
             for name in names:
                 users.setdefault(name, []).append(i)
@@ -215,6 +230,25 @@ class Roller:
                 for k in range(count)
             ]
             yield from self._longest(rounds, statements)
+
+    def _chains(self, statements: list[Statement]) -> Iterator[_Proposal]:
+        """The same done again and again to what was made so far, by no list."""
+        forms = [_form(s) for s in statements]
+        users: dict[object, deque[int]] = {}
+        for i, form in enumerate(forms):
+            users.setdefault(form, deque()).append(i)
+        for start, s in enumerate(statements):
+            calls = any(isinstance(x, ModuleRef) for x in leaves(s.expr))
+            steps = MIN_LAYERS if calls else MIN_STEPS
+            later = users[forms[start]]
+            later.popleft()
+            for length in [i - start for i in islice(later, MAX_TRIES)]:
+                again = _again(forms, start, length)
+                rounds = ([*statements[i : i + length]] for i in again)
+                least = list(islice(rounds, steps))
+                found = self._alike(least)
+                if found is not None and found.count == steps:
+                    yield from self._longest([*least, *rounds], statements)
 
     def _longest(
         self, rounds: list[list[Statement]], statements: list[Statement]
@@ -250,8 +284,10 @@ class Roller:
         self, rounds: Rounds, makers: Makers, behind: Sequence[Statement]
     ) -> bool:
         """Whether a row is shorter as a loop, and as easy to read."""
-        if rounds.counts or not (rounds.states or rounds.collected):
+        if not (rounds.states or rounds.collected):
             return False
+        if rounds.counts:
+            return not (rounds.begins or rounds.levels) and rounds.count >= MIN_STEPS
         if rounds.levels and not (rounds.takes_turns and len(rounds.items) == 1):
             return False
         if not rounds.is_whole and (len(rounds.body) > 1 or rounds.count < MIN_LAYERS):
@@ -270,17 +306,15 @@ class Roller:
             value in variables or self.goes_on(value, makers) for value in begins
         )
 
-    def _places(self, statement: Statement) -> dict[object, int]:
-        """The lists that it reads from, and where; a module that is called again."""
+    def _places(self, statement: Statement) -> dict[str, int]:
+        """The lists that it reads from, and where."""
         listed = (self.lists.place(leaf) for leaf in leaves(statement.expr))
-        found: dict[object, int] = dict(place for place in listed if place is not None)
-        blocks = (x.call for x in leaves(statement.expr) if isinstance(x, ModuleRef))
-        return found or {call.shares or call: 0 for call in blocks}
+        return dict(place for place in listed if place is not None)
 
     def _kept(
         self,
         statements: Sequence[Statement],
-        places: Sequence[dict[object, int]],
+        places: Sequence[dict[str, int]],
         start: int,
     ) -> list[int]:
         """What needs something that a member computes, from `start` on."""
@@ -288,18 +322,16 @@ class Roller:
         kept = []
         for i in range(start, len(statements)):
             s = statements[i]
-            listed = any(isinstance(name, str) for name in places[i])
-            again = not places[start].keys().isdisjoint(places[i])
             needs = not s.targets or not made.isdisjoint(_read(s))
-            if listed or again or needs:
+            if places[i] or needs:
                 made.update(s.targets)
                 kept.append(i)
         return kept
 
 
 def _starts(
-    places: Sequence[Mapping[object, int]],
-    users: Mapping[object, Sequence[int]],
+    places: Sequence[Mapping[str, int]],
+    users: Mapping[str, Sequence[int]],
     start: int,
 ) -> list[int]:
     """Where rounds would begin: with the next of a list that the first begins with."""
@@ -307,13 +339,30 @@ def _starts(
     if len(set(lists.values())) != 1:
         return []
     low = min(lists.values())
-    again = not any(isinstance(name, str) for name in lists)
     found = [start]
     for i in sorted({i for name in lists for i in users[name] if i > start}):
-        wanted = low if again else low + len(found)
-        if any(places[i].get(name) == wanted for name in lists):
+        if any(places[i].get(name) == low + len(found) for name in lists):
             found.append(i)
     return found
+
+
+def _again(forms: Sequence[object], start: int, length: int) -> Iterator[int]:
+    """Where what stands at the start, of that length, stands once more behind it."""
+    for i in range(start, len(forms), length):
+        if forms[i : i + length] != forms[start : start + length]:
+            return
+        yield i
+
+
+def _form(statement: Statement) -> object:
+    """What a statement does, whatever to; one of its own where that is no round's."""
+    if statement.kind or statement.bodies or not statement.targets:
+        return statement
+    plain = (Leaf, Literal)
+    return tuple(
+        (type(x), None if isinstance(x, plain) else x.label, len(x.operands))
+        for x in nodes(statement.expr)
+    )
 
 
 def _block(statement: Statement) -> Expr:

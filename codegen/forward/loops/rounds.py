@@ -119,7 +119,8 @@ class Rounds:
         self.turns = ir.Value(name="turns")
         self.counter = ir.Value(name="i")
         self.counter.meta["counter"] = True
-        self.counts = False
+        # Numbers that count on, by where they start and their step.
+        self.numbers: dict[tuple[int, int], ir.Value] = {}
         self.is_numbered = False  # members of lists are reached by the counter
         self.collected: list[_Collected] = []
         self.places: tuple[int, ...] = ()  # of the line that fills a list
@@ -232,9 +233,7 @@ class Rounds:
         even = [start + step * k for k in range(self.count)]
         if step <= 0 or list(map(int, texts)) != even:
             return None
-        self.counts = True
-        count = Ref(self.counter) if step == 1 else step * Ref(self.counter)
-        return count + start if start else count
+        return Ref(self.numbers.setdefault((start, step), ir.Value(name="n")))
 
     def _grown(self, column: Sequence[Expr]) -> Expr | None:
         """[f], [f, f0], [f, f0, f1]: a list of all that the rounds before made."""
@@ -326,6 +325,11 @@ class Rounds:
     # ---- the loop
 
     @property
+    def counts(self) -> bool:
+        """Whether there are numbers in it that count on."""
+        return bool(self.numbers)
+
+    @property
     def is_whole(self) -> bool:
         """Whether it goes over no part of a list of modules."""
         sizes = self.lists.sizes
@@ -387,9 +391,12 @@ class Rounds:
             unpacked = (Statement(v, x[i], False, kind="set") for v, x in parts)
             body[:0] = unpacked
             self.is_numbered = True
+            first = 0 if self.items or parts else self._first_number()
+            named = self._by_number(i) | self._counted(i, first)
             for s in body:
-                s.expr = renamed(s.expr, self._by_number(i))
-            parts = [((self.counter,), Name("range")(self.count))]
+                s.expr = renamed(s.expr, named)
+            ends = (first, first + self.count) if first else (self.count,)
+            parts = [((self.counter,), Name("range")(*ends))]
         targets = tuple(value for values, _ in parts for value in values)
         over = [over for _, over in parts]
         if len(over) == 1:
@@ -416,6 +423,20 @@ class Rounds:
         firsts = {values[0] for values in self.levels} - plain
         few = all(2 * len({*values}) <= self.count for values in self.levels)
         return few and 0 < len(firsts) == len(self.levels)
+
+    def _first_number(self) -> int:
+        """Where the counter starts: with the least number that goes up by one."""
+        return min((start for start, step in self.numbers if step == 1), default=0)
+
+    def _counted(self, i: Ref, first: int) -> dict[ir.Value, ir.Value | Expr]:
+        """The numbers that count on, of a counter that starts with `first`."""
+        found: dict[ir.Value, ir.Value | Expr] = {}
+        for (start, step), value in self.numbers.items():
+            count, more = i if step == 1 else step * i, start - step * first
+            found[value] = (
+                count + more if more > 0 else count - -more if more else count
+            )
+        return found
 
     def _by_number(self, i: Ref) -> dict[ir.Value, ir.Value | Expr]:
         """The members of the lists as the loop's counter reaches them."""

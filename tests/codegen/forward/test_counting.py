@@ -56,7 +56,9 @@ def test_steps_become_a_loop(emitted: Emit) -> None:
 
 
 def test_counting_from_elsewhere(emitted: Emit) -> None:
-    assert "x[:, i + 3]" in emitted(unrolled(range(3, 8))).text
+    body = emitted(unrolled(range(3, 8))).body("Net")
+    assert "for i in range(3, 8):" in body
+    assert "state = torch.tanh(self.cell(state) + x[:, i])" in body
     assert "x[:, 2 * i]" in emitted(unrolled(range(0, 8, 2))).text
 
 
@@ -121,3 +123,57 @@ def test_a_row_of_weights_among_other_weights(tmp_path: Path) -> None:
         model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
     fairhand.compile(model, tmp_path / "nearest", cache=False)
     assert "for row in self.rows:" in (tmp_path / "nearest" / "model.py").read_text()
+
+
+def substituted(rows: Sequence[int]) -> onnx.ModelProto:
+    """x[:, i] = x[:, i] + x[:, :i].sum(1), for row after row of a copy of x."""
+    g = Traced(x=["batch", 7, 4])
+    x = "x"
+    for i in rows:
+        row = g("Slice", x, g.ints(i), g.ints(i + 1), g.ints(1))
+        before = g("Slice", x, g.ints(0), g.ints(i), g.ints(1))
+        row = g("Add", row, g("ReduceSum", before, g.ints(1), keepdims=1))
+        places = g("Expand", g.weight(f"i{i}", value=i), g("Shape", row))
+        x = g("ScatterElements", x, places, row, axis=1)
+    return g.model(y=g("Neg", x))
+
+
+def test_what_is_made_of_itself_again_and_again_is_a_loop(emitted: Emit) -> None:
+    """As the rows of a triangular system, which no list holds and no module makes."""
+    assert emitted(substituted(range(1, 6))).body("Net") == [
+        "for i in range(1, 6):",
+        "total = x[:, :i].sum(dim=1, keepdim=True)",
+        "total = x[:, i : i + 1] + total",
+        "x = x.slice_scatter(total, dim=1, start=i, end=i + 1)",
+        "return -x",
+    ]
+
+
+@pytest.mark.parametrize("rows", [range(1, 4), (1, 2, 4, 3, 5)])
+def test_three_rows_and_rows_in_no_order_stay(
+    rows: Sequence[int], emitted: Emit
+) -> None:
+    assert "for i in" not in emitted(substituted(rows)).text
+
+
+def test_a_place_may_be_of_some_of_the_rows_alone(emitted: Emit) -> None:
+    """No slice_scatter then, which writes all that lies at a place."""
+    g = Traced(x=[3, 6, 4], row=[2, 1, 4])
+    places = g.weight("places", value=np.full((2, 1, 4), 3))
+    found = emitted(
+        g.model(y=g("Neg", g("ScatterElements", "x", places, "row", axis=1)))
+    )
+    assert "x.scatter(1, self.places, row)" in found.text
+
+
+@pytest.mark.parametrize("steps", [3, 5])
+def test_steps_without_numbers_are_a_loop_as_of_four(steps: int, emitted: Emit) -> None:
+    """As of Newton's method: only the last result is read."""
+    g = Traced(x=["batch", 4, 4])
+    x = "x"
+    for _ in range(steps):
+        square = g("MatMul", x, x)
+        x = g("Sub", g("Mul", x, g.weight("two", value=np.float32(2))), square)
+    body = emitted(g.model(y=x)).body("Net")
+    assert ("for _ in range(5):" in body) == (steps == 5)
+    assert len(body) == 3

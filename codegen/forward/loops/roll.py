@@ -31,7 +31,7 @@ from ....analysis.spelling.expr import (
 from ...ir.module_call import ModuleRef
 from ...ir.naming import LEVEL
 from ...ir.statement_tree import Statement, flat, reads
-from .rounds import Lists, NotAlike, Rounds, alike
+from .rounds import MOST_BEGINS, Lists, NotAlike, Rounds, alike
 
 MIN_STEPS = 4  # of a recurrence
 MIN_LEVELS, MIN_STATEMENTS = 3, 2  # of rounds that begin with a value each
@@ -106,12 +106,19 @@ class Roller:
             return None
         early, late = _apart(between, rounds.own)
         late += [s for s in statements[at:] if id(s) not in gone]
+        cut = _cut(rounds, statements)
+        parts = rounds.go_through(cut.targets) if cut else {}
         loop = rounds.loop()
         made = {t for s in flat(late) for t in s.targets}
         if any(not made.isdisjoint(_read(s)) for s in loop):
             return None  # what a list begins with is made of what the rounds leave
         for s in flat(late):
             s.expr = rounds.outside(s.expr)
+        if cut:
+            cut.targets, cut.result = (rounds.parts,), "parts"
+            cut.inlines = len(parts) == rounds.count
+            for s in flat([*statements, *loop]):
+                s.expr = renamed(s.expr, parts)
         self.loops[loop[-1]] = rounds
         self.columns |= rounds.columns
         return [*statements[:first], *early, *loop, *late]
@@ -121,16 +128,18 @@ class Roller:
     def _recurrences(self, statements: list[Statement]) -> Iterator[_Proposal]:
         """Steps that hand on a state: what the second needs and the first doesn't.
 
-        One that begins with zeros may be shorter than the others, and stands alone.
+        One that begins with zeros may be shorter than the others, and stands alone, as
+        may what is joined in front of them and behind.
         """
         makers = {t: s for s in statements if not s.kind for t in s.targets if t}
         for join, whole in _joined(statements, MIN_STEPS):
-            for items in (whole, whole[1:])[: 1 + (len(whole) > MIN_STEPS)]:
+            for items in _windows(whole):
                 first, second = (_ancestors(makers, item) for item in items[:2])
                 new = {t for t in second if first.isdisjoint(makers[t].targets)}
                 rounds = self._aligned(makers, items, new)
-                if rounds is not None and not rounds.levels:
-                    yield self._collecting(rounds, join, statements, "outputs")
+                if rounds is None or (rounds.levels and not _cut(rounds, statements)):
+                    continue
+                yield self._collecting(rounds, join, statements, "outputs")
 
     def _levels(self, statements: list[Statement]) -> Iterator[_Proposal]:
         """The same of each value: all that an item alone needs, back to that value."""
@@ -371,6 +380,23 @@ def _block(statement: Statement) -> Expr:
         case Call((ModuleRef() as block, Ref()), ()) if len(statement.targets) == 1:
             return block
     return statement.expr
+
+
+def _cut(rounds: Rounds, statements: Sequence[Statement]) -> Statement | None:
+    """What cuts the tensor whose parts the rounds go through, from one to the last."""
+    parts = next(iter(rounds.levels), ()) if len(rounds.levels) == 1 else ()
+    for s in statements if parts else ():
+        at = s.targets.index(parts[0]) if parts[0] in s.targets and not s.kind else -1
+        if at >= 0 and s.targets[at : at + len(parts)] == parts:
+            return s
+    return None
+
+
+def _windows(values: Sequence[ir.Value]) -> Iterator[Sequence[ir.Value]]:
+    """All of some values, and those that leave out some of both ends."""
+    for end in (len(values), len(values) - 1):
+        for start in range(min(MOST_BEGINS, end - MIN_STEPS) + 1):
+            yield values[start:end]
 
 
 def _as_joined(layer: Statement, join: Statement) -> list[Statement] | None:

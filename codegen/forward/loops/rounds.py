@@ -22,6 +22,7 @@ from ....analysis.spelling.expr import (
     Literal,
     Name,
     Ref,
+    Unary,
     exchange,
     generalised,
     nodes,
@@ -36,6 +37,7 @@ from ...ir.module_call import ListItem, ModuleCall, ModuleRef
 from ...ir.naming import LEVEL, list_item
 from ...ir.statement_tree import Statement, flat, reads
 
+MOST_BEGINS = 2  # of a list, in front of what the rounds make
 CHILDREN = "children()"  # the list of all members, where each has a name of its own
 
 
@@ -91,12 +93,19 @@ class _State:
 @dataclass(frozen=True, eq=False)
 class _Collected:
     """A list that holds `begins` and gets `item` from each round; outside it is
-    `whole`."""
+    `whole`, with its `ends`."""
 
     whole: Expr
     begins: tuple[Expr, ...]
     item: Expr
     variable: ir.Value
+    ends: tuple[Expr, ...] = ()
+
+    @property
+    def filled(self) -> Expr:
+        """How it is read behind the loop."""
+        made = Ref(self.variable)
+        return List(Unary(made, label="*"), *self.ends) if self.ends else made
 
 
 class Rounds:
@@ -117,11 +126,15 @@ class Rounds:
         # Values that the rounds read in turn -> the variable that is each.
         self.levels: dict[tuple[ir.Value, ...], ir.Value] = {}
         self.turns = ir.Value(name="turns")
+        self.parts = ir.Value(name="parts")
+        # What they go through, in place of the levels, and where in it they begin.
+        self.through: Expr | None = None
+        self.first_part: tuple[int, ...] = ()
         self.counter = ir.Value(name="i")
         self.counter.meta["counter"] = True
+        self.first = 0  # of the counter
         # Numbers that count on, by where they start and their step.
         self.numbers: dict[tuple[int, int], ir.Value] = {}
-        self.is_numbered = False  # members of lists are reached by the counter
         self.collected: list[_Collected] = []
         self.places: tuple[int, ...] = ()  # of the line that fills a list
         self.word = ""  # what the variables of the loop are called
@@ -262,18 +275,21 @@ class Rounds:
     ) -> None:
         """Lists outside of what each round makes are filled by the loop.
 
-        Those whose first value has one of the `words` are called like that. One item
-        more, in front, is what the list begins with.
+        Those whose first value has one of the `words` are called like that. Items more,
+        in front, are what the list begins with.
         """
         for whole in [x for s in flat(outside) for x in nodes(s.expr)]:
-            more = len(whole.operands) - self.count
-            if isinstance(whole, List) and more in (0, 1):
-                item = generalised(whole.operands[more:], self._image)
+            items = whole.operands if isinstance(whole, List) else ()
+            for start in range(min(MOST_BEGINS, len(items) - self.count) + 1):
+                end = start + self.count
+                item = generalised(items[start:end], self._image)
                 read = reads(item) if item is not None else []
                 word = words.get(read[0], "") if read else ""
                 if item is not None and word:
-                    begins, made = whole.operands[:more], ir.Value(name=word)
-                    self.collected.append(_Collected(whole, begins, item, made))
+                    begins, ends, made = items[:start], items[end:], ir.Value(name=word)
+                    found = _Collected(whole, begins, item, made, ends)
+                    self.collected.append(found)
+                    break
 
     def _image(self, column: tuple[Expr, ...]) -> Expr | None:
         values = [x.value for x in column if isinstance(x, Ref)]
@@ -294,7 +310,7 @@ class Rounds:
     def _filled(self, expr: Expr) -> Expr:
         def other(node: Expr) -> Expr | None:
             lists = (c for c in self.collected if isinstance(node, List))
-            return next((Ref(c.variable) for c in lists if same(c.whole, node)), None)
+            return next((c.filled for c in lists if same(c.whole, node)), None)
 
         return exchange(expr, other) if self.collected else expr
 
@@ -319,7 +335,7 @@ class Rounds:
         named |= {values[0]: variable for values, variable in self.levels.items()}
         found = substitute(expr, item)
         if self.is_numbered:
-            named |= self._by_number(Ref(self.counter))
+            named |= self._by_number()
         return renamed(found, named)
 
     # ---- the loop
@@ -380,23 +396,23 @@ class Rounds:
         parts: list[tuple[tuple[ir.Value | None, ...], Expr]] = [
             (family.rows[0], Name(family.name)) for family in self._caches()
         ]
-        if self.levels:
-            each = Ref(self.turns) if self.takes_turns else self._in_turn()
+        if self.levels and not (self.is_numbered and self.first_part):
+            each = Ref(self.turns) if self.takes_turns else self.through
+            each = self._in_turn() if each is None else each
             parts.append((tuple(self.levels.values()), each))
-        i = Ref(self.counter)
-        if len(self.items) == 1 and not self.counts:
+        if self.is_numbered or not (self.items or parts):
+            starts = [self.begins[attr] for attr in self.items]
+            starts += [start for start, step in self.numbers if step == 1]
+            self.first = 0 if parts else min([*starts, *self.first_part], default=0)
+            i = Ref(self.counter)
+            body[:0] = (Statement(v, x[i], False, kind="set") for v, x in parts)
+            for s in body:
+                s.expr = renamed(s.expr, self._by_number())
+            ends = (self.first, self.first + self.count)[self.first == 0 :]
+            parts = [((self.counter,), Name("range")(*ends))]
+        elif self.items:
             ((attr, item),) = self.items.items()
             parts.insert(0, ((item,), self._over(attr)))
-        elif self.items or self.counts or not parts:
-            unpacked = (Statement(v, x[i], False, kind="set") for v, x in parts)
-            body[:0] = unpacked
-            self.is_numbered = True
-            first = 0 if self.items or parts else self._first_number()
-            named = self._by_number(i) | self._counted(i, first)
-            for s in body:
-                s.expr = renamed(s.expr, named)
-            ends = (first, first + self.count) if first else (self.count,)
-            parts = [((self.counter,), Name("range")(*ends))]
         targets = tuple(value for values, _ in parts for value in values)
         over = [over for _, over in parts]
         if len(over) == 1:
@@ -416,6 +432,19 @@ class Rounds:
                 return said[: self.count] if self.count % turn else said
         return spell(tuple(items))
 
+    def go_through(
+        self, parts: Sequence[ir.Value | None]
+    ) -> dict[ir.Value, ir.Value | Expr]:
+        """Go through some of a tensor's parts; how all of them are read then."""
+        ((values, variable),) = self.levels.items()
+        first, made = parts.index(values[0]), Ref(self.parts)
+        last = first + self.count
+        ends = first or None, last if last < len(parts) else None
+        self.first_part = (first,)
+        self.through = made[slice(*ends)] if any(ends) else made
+        variable.name = "part"
+        return {part: made[k] for k, part in enumerate(parts) if part}
+
     @property
     def takes_turns(self) -> bool:
         """Whether what the rounds read in turn are few values, each several times."""
@@ -424,27 +453,27 @@ class Rounds:
         few = all(2 * len({*values}) <= self.count for values in self.levels)
         return few and 0 < len(firsts) == len(self.levels)
 
-    def _first_number(self) -> int:
-        """Where the counter starts: with the least number that goes up by one."""
-        return min((start for start, step in self.numbers if step == 1), default=0)
+    @property
+    def is_numbered(self) -> bool:
+        """Whether members of lists are reached by the counter."""
+        return self.counts or len(self.items) > 1
 
-    def _counted(self, i: Ref, first: int) -> dict[ir.Value, ir.Value | Expr]:
-        """The numbers that count on, of a counter that starts with `first`."""
-        found: dict[ir.Value, ir.Value | Expr] = {}
-        for (start, step), value in self.numbers.items():
-            count, more = i if step == 1 else step * i, start - step * first
-            found[value] = (
-                count + more if more > 0 else count - -more if more else count
-            )
-        return found
+    def _by_number(self) -> dict[ir.Value, ir.Value | Expr]:
+        """Members of lists, parts and numbers, as the loop's counter reaches them."""
 
-    def _by_number(self, i: Ref) -> dict[ir.Value, ir.Value | Expr]:
-        """The members of the lists as the loop's counter reaches them."""
-        places = {
-            attr: i + start if start else i for attr, start in self.begins.items()
+        def at(start: int, step: int = 1) -> Expr:
+            count = step * Ref(self.counter) if step > 1 else Ref(self.counter)
+            more = start - step * self.first
+            return count + more if more > 0 else count - -more if more else count
+
+        found: dict[ir.Value, ir.Value | Expr] = {
+            item: Name(f"self.{attr}")[at(self.begins[attr])]
+            for attr, item in self.items.items()
         }
-        lists = self.items.items()
-        return {item: Name(f"self.{attr}")[places[attr]] for attr, item in lists}
+        for start in self.first_part:
+            part = Ref(self.parts)[at(start)]
+            found |= dict.fromkeys(self.levels.values(), part)
+        return found | {value: at(*n) for n, value in self.numbers.items()}
 
     def _caches(self) -> Iterator[CacheArgument]:
         """The caches that the loop goes through."""

@@ -177,3 +177,22 @@ def test_steps_without_numbers_are_a_loop_as_of_four(steps: int, emitted: Emit) 
     body = emitted(g.model(y=x)).body("Net")
     assert ("for _ in range(5):" in body) == (steps == 5)
     assert len(body) == 3
+
+
+def parted(width: int) -> onnx.ModelProto:
+    """Of the parts of x, each goes through a layer with what the last part gave."""
+    g = Traced(x=["batch", 8 * width])
+    parts = g("Split", "x", axis=1, num_outputs=8, outputs=8)
+    made = [g("Relu", g.linear(parts[0], "convs.0", width, width))]
+    for i in range(1, 7):
+        x = g("Add", parts[i], made[-1])
+        made.append(g("Relu", g.linear(x, f"convs.{i}", width, width)))
+    return g.model(y=g("Neg", g("Concat", *made, parts[7], axis=1)))
+
+
+def test_parts_of_a_tensor_are_gone_through(emitted: Emit) -> None:
+    """As Res2Net does; the last part is joined as it is."""
+    body = emitted(parted(3)).body("Net")
+    assert body[0] == "parts = x.chunk(8, dim=1)"
+    assert "for conv, part in zip(self.convs[1:], parts[1:7], strict=True):" in body
+    assert body[-1] == "return -torch.cat([*outputs, parts[7]], dim=1)"

@@ -264,3 +264,32 @@ def test_a_recurrence_whose_first_step_is_another(begin: str) -> None:
     if begin == "h0":
         assert "outputs = [h0]" in found and "outputs = [x]" in found
         assert "    s1 = h0 + x" in found
+
+
+@pytest.mark.parametrize("last", [7, 8])
+def test_parts_and_two_lists_are_gone_through_by_number(last: int) -> None:
+    """As ECAPA-TDNN does: two parts are joined before what the rounds make."""
+    lines = Lines()
+    parts = tuple(lines.value(f"p{k}") for k in range(8))
+    lines.found.append(Statement(parts, Name("chunk")(Ref(lines.value("x"))), False))
+    lines.call("h1", 0, "p1", attr="convs")
+    lines.call("y1", 0, "h1", attr="norms")
+    for k in range(2, last):
+        lines.plus(f"s{k}", f"p{k}", f"y{k - 1}")
+        lines.call(f"h{k}", k - 1, f"s{k}", attr="convs")
+        lines.call(f"y{k}", k - 1, f"h{k}", attr="norms")
+    names = ["p0", *(f"y{k}" for k in range(1, last)), *(["p7"] if last == 7 else [])]
+    joined = List(*(Ref(lines.value(name)) for name in names))
+    lines.add("out", Name("torch.cat")(joined))
+    found = lines.rolled("out")
+    start = found.index(f"for i in range(1, {last - 1}):")
+    assert (
+        found[0] == "parts = chunk(x)"
+        and found[start - 1] == "outputs = [parts[0], y1]"
+    )
+    assert found[start + 1 : start + 3] == [
+        "    s2 = parts[i + 1] + y1",
+        "    h2 = self.convs[i](s2)",
+    ]
+    ends = "[*outputs, parts[7]]" if last == 7 else "outputs"
+    assert f"out = torch.cat({ends})" in found

@@ -125,7 +125,8 @@ def _reshape(t: Any, n: NodeView, x: Any, shape: Any) -> Any:
         if n.attr("allowzero", 0):
             return x.reshape(shape.tolist())
         return t.helper(helpers.reshape_copying_zeros)(x, shape)
-    if n.shapes.dims(n.value(0)) is None and (0 not in target or n.attr("allowzero")):
+    numbers = [e for e in target if isinstance(e, int)]
+    if n.shapes.dims(n.value(0)) is None and (0 not in numbers or n.attr("allowzero")):
         return x.reshape(*target)  # whatever rank x has, as after a Squeeze of all ones
     return reshaped(x, n.dims(0), n.out_dims(), target)
 

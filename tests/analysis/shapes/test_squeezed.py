@@ -52,6 +52,16 @@ def test_text_for_any_rank(emitted: Emit) -> None:
     check(made, found, {"x": floats(1, 1, 6)}, {"x": floats(3, 1, 6)})
 
 
+def test_sizes_that_are_read_off_reshape_any_rank(emitted: Emit) -> None:
+    """As MBart's file does with the tokens that it shifts."""
+    nodes = """b = Shape <start = 0, end = 1> (x) six = Shape <start = 2> (x)
+    sizes = Concat <axis = 0> (b, six) y = Reshape(s, sizes)"""
+    made = model(nodes)
+    found = emitted(made)
+    assert ".reshape(" in found.text
+    check(made, found, {"x": floats(1, 1, 6)}, {"x": floats(3, 1, 6)})
+
+
 @pytest.mark.parametrize("nodes", ONE)
 def test_the_rank_that_a_reader_takes(nodes: str, emitted: Emit) -> None:
     made = model(nodes)

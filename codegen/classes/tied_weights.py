@@ -24,6 +24,8 @@ from .stored_parameters import is_filled
 
 MIN_ROUNDS = 3
 VARIABLES = "ij"  # of loops in each other
+# What layers of PyTorch count by themselves, though all may have seen the same so far.
+BUFFERS = ("running_mean", "running_var")
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def tie(weights: Sequence[WeightPlan], faithful: bool = False) -> Tied:
         if _are_one(*both):  # a module that has two names
             pairs, line = [*zip(*both, strict=True)], (line[0][:-1], line[1][:-1])
             two_names = True
-        if line in lines:
+        if line in lines or (len(pairs) == 1 and weight.path[-1] in BUFFERS):
             continue
         lines[line] = None
         for first_named, again in pairs:

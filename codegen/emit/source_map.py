@@ -20,7 +20,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import onnx
 import onnx_ir as ir
 
 from ...analysis.errors import FairhandError
@@ -28,6 +27,7 @@ from ...analysis.graph.parameters import ALTERED
 from ...analysis.graph.traversal import all_nodes
 from ...analysis.literals import one_line
 from ...rewrites.adapters.provenance import CLASSES, behind, last_of
+from ...rewrites.engine.graph_editor import usual_attributes
 from ...rewrites.engine.history import Application
 from ..ir.package_plan import ClassPlan, PackagePlan, SourceNodes, WeightPlan
 from .package_files import in_lines, read_report
@@ -115,18 +115,12 @@ def names_in_file(
 def options(node: ir.Node) -> str:
     """A short digest of the attributes of a node that are not their defaults; empty if
     there are none."""
-    try:
-        schema = onnx.defs.get_schema(node.op_type, domain=node.domain)
-        values = [each.default_value for each in schema.attributes.values()]
-        defaults = {value.name: value for value in values if value.type}
-    except onnx.defs.SchemaError:
-        defaults = {}
-    told = []
+    defaults, told = usual_attributes(node.op_type, node.domain), []
     for name, attribute in sorted(node.attributes.items()):
         if attribute.is_ref() or attribute.type in _NO_OPTIONS:
             continue
-        usual, value = defaults.get(name), attribute.value
-        if usual is not None and ir.serde.deserialize_attribute(usual).value == value:
+        value = attribute.value
+        if defaults.get(name) == value:
             continue
         told.append((name, [*value] if isinstance(value, Sequence) else value))
     return hashlib.sha256(repr(told).encode()).hexdigest()[:8] if told else ""

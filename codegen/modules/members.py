@@ -37,7 +37,7 @@ from ...analysis.spelling.expr import (
     nodes,
 )
 from ..ir.assignment import Assignment, LayerRef, Readers, readers_of
-from ..ir.identifiers import LONGEST_KEY, attribute, unused
+from ..ir.identifiers import LONGEST_KEY, attribute, unused, variable
 from ..ir.module_call import ModuleCall
 from ..ir.naming import ATTRIBUTES, TENSORS, VIEWS, first_name
 from ..ir.package_plan import Item, MemberPath, path_text
@@ -566,8 +566,9 @@ def looked_up(value: ir.Value, readers: Readers, counted: bool = True) -> str:
             read = (leaf.value for leaf in leaves(step.expr) if isinstance(leaf, Ref))
             if step.form is not None and step.form.layer == "nn.Embedding":
                 word = step.path.rpartition(".")[2]
-                if (kind := _EMBEDDED.sub("", word)) not in ("", word):
-                    return f"{kind.removesuffix('s')}_ids"
+                kind = _EMBEDDED.sub("", word)
+                if kind[:1].isalpha() and kind != word:
+                    return variable(f"{kind.removesuffix('s')}_ids")
             elif isinstance(step.expr, Binary) and not counted:
                 continue
             elif step.form is None and next(read, None) is one:

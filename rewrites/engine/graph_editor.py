@@ -149,7 +149,7 @@ class GraphEditor:
                 inputs.append(None if x is None else self._token(x))
         inputs = _in_order(draft.domain, draft.op_type, inputs)
         given = {k: v for k, v in draft.attributes.items() if v is not None}
-        meant = {**_defaults(draft.op_type, draft.domain), **given}
+        meant = {**usual_attributes(draft.op_type, draft.domain), **given}
         key = _key(draft.op_type, draft.domain, inputs, _plain(meant))
         found = self._known.get((id(at.graph), draft.count, key))
         return found if found is not None and self._computes(found, inputs) else None
@@ -320,7 +320,8 @@ def _key(
 
 
 @lru_cache
-def _defaults(op: str, domain: str) -> dict[str, Any]:
+def usual_attributes(op: str, domain: str) -> dict[str, Any]:
+    """What the attributes of an operator mean where they aren't written."""
     known = onnx.defs.has(op, domain)
     declared = onnx.defs.get_schema(op, domain=domain).attributes if known else {}
     usual = {name: each.default_value for name, each in declared.items()}
@@ -332,7 +333,7 @@ def _defaults(op: str, domain: str) -> dict[str, Any]:
 def attributes_key(node: ir.Node) -> Hashable:
     """Those that a node has or means, an axis of its operand's counted from the front;
     None if any can't be compared."""
-    values = {**_defaults(node.op_type, node.domain)}
+    values = {**usual_attributes(node.op_type, node.domain)}
     for name, attribute in node.attributes.items():
         if attribute.is_ref() or attribute.type in (
             ir.AttributeType.GRAPH,

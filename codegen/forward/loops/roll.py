@@ -23,13 +23,14 @@ from ....analysis.spelling.expr import (
     List,
     Literal,
     Ref,
+    callee,
     joined,
     leaves,
     nodes,
     renamed,
 )
 from ...ir.module_call import ModuleRef
-from ...ir.naming import LEVEL
+from ...ir.naming import LEVEL, PARTED
 from ...ir.statement_tree import Statement, flat, reads
 from .rounds import MOST_BEGINS, Lists, NotAlike, Rounds, alike
 
@@ -61,8 +62,6 @@ class Roller:
         self, lists: Lists, goes_on: Callable[[ir.Value, Makers], bool]
     ) -> None:
         self.lists, self.goes_on = lists, goes_on
-        found = (self._recurrences, self._levels, self._growing, self._rows)
-        self._finders = (*found, self._chains)
         self.loops: dict[Statement, Rounds] = {}
         # A statement in a loop -> those that it stands for.
         self.columns: dict[Statement, tuple[Statement, ...]] = {}
@@ -71,7 +70,8 @@ class Roller:
         self, statements: list[Statement], around: Set[ir.Value] = frozenset()
     ) -> list[Statement]:
         """The statements with loops; `around` is what others read of them."""
-        for find in self._finders:
+        ways = self._recurrences, self._levels, self._growing, self._rows, self._chains
+        for find in ways:
             found: list[Statement] | None = statements
             while found is not None:
                 statements = found
@@ -110,7 +110,7 @@ class Roller:
         parts = rounds.go_through(cut.targets) if cut else {}
         loop = rounds.loop()
         made = {t for s in flat(late) for t in s.targets}
-        if any(not made.isdisjoint(_read(s)) for s in loop):
+        if any(not made.isdisjoint(_read(s)) for s in loop) or cut in late:
             return None  # what a list begins with is made of what the rounds leave
         for s in flat(late):
             s.expr = rounds.outside(s.expr)
@@ -133,7 +133,10 @@ class Roller:
         """
         makers = {t: s for s in statements if not s.kind for t in s.targets if t}
         for join, whole in _joined(statements, MIN_STEPS):
-            for items in _windows(whole):
+            ends = [(a, b) for b in (None, -1) for a in range(MOST_BEGINS + 1)]
+            for items in (whole[a:b] for a, b in ends):
+                if len(items) < MIN_STEPS:
+                    continue
                 first, second = (_ancestors(makers, item) for item in items[:2])
                 new = {t for t in second if first.isdisjoint(makers[t].targets)}
                 rounds = self._aligned(makers, items, new)
@@ -147,7 +150,7 @@ class Roller:
         makers = {v: s for v, s in _makers(statements).items() if counts[v] == 1}
         for join, items in _joined(statements, MIN_LEVELS):
             rounds = self._aligned(makers, items, _ancestors(makers, items[1]))
-            if rounds is None or rounds.states or rounds.counts:
+            if rounds is None or rounds.states or rounds.numbers:
                 continue
             if len(rounds.levels) == 1 and len(rounds.body) >= MIN_STATEMENTS:
                 yield self._collecting(rounds, join, [join], f"{LEVEL}s")
@@ -295,7 +298,7 @@ class Roller:
         """Whether a row is shorter as a loop, and as easy to read."""
         if not (rounds.states or rounds.collected):
             return False
-        if rounds.counts:
+        if rounds.numbers:
             return not (rounds.begins or rounds.levels) and rounds.count >= MIN_STEPS
         if rounds.levels and not (rounds.takes_turns and len(rounds.items) == 1):
             return False
@@ -385,18 +388,11 @@ def _block(statement: Statement) -> Expr:
 def _cut(rounds: Rounds, statements: Sequence[Statement]) -> Statement | None:
     """What cuts the tensor whose parts the rounds go through, from one to the last."""
     parts = next(iter(rounds.levels), ()) if len(rounds.levels) == 1 else ()
-    for s in statements if parts else ():
-        at = s.targets.index(parts[0]) if parts[0] in s.targets and not s.kind else -1
-        if at >= 0 and s.targets[at : at + len(parts)] == parts:
-            return s
+    for s in statements:
+        if parts and parts[0] in s.targets and callee(s.expr) in PARTED:
+            at = s.targets.index(parts[0])
+            return s if s.targets[at : at + len(parts)] == parts else None
     return None
-
-
-def _windows(values: Sequence[ir.Value]) -> Iterator[Sequence[ir.Value]]:
-    """All of some values, and those that leave out some of both ends."""
-    for end in (len(values), len(values) - 1):
-        for start in range(min(MOST_BEGINS, end - MIN_STEPS) + 1):
-            yield values[start:end]
 
 
 def _as_joined(layer: Statement, join: Statement) -> list[Statement] | None:

@@ -97,9 +97,9 @@ class _Collected:
 
     whole: Expr
     begins: tuple[Expr, ...]
+    ends: tuple[Expr, ...]
     item: Expr
     variable: ir.Value
-    ends: tuple[Expr, ...] = ()
 
     @property
     def filled(self) -> Expr:
@@ -265,7 +265,7 @@ class Rounds:
             if same(known.whole, whole):
                 return Ref(known.variable)
         variable = ir.Value(name="features")
-        self.collected.append(_Collected(whole, (begins,), Ref(item), variable))
+        self.collected.append(_Collected(whole, (begins,), (), Ref(item), variable))
         return Ref(variable)
 
     # ---- what is outside
@@ -286,9 +286,8 @@ class Rounds:
                 read = reads(item) if item is not None else []
                 word = words.get(read[0], "") if read else ""
                 if item is not None and word:
-                    begins, ends, made = items[:start], items[end:], ir.Value(name=word)
-                    found = _Collected(whole, begins, item, made, ends)
-                    self.collected.append(found)
+                    made, ends = ir.Value(name=word), (items[:start], items[end:])
+                    self.collected.append(_Collected(whole, *ends, item, made))
                     break
 
     def _image(self, column: tuple[Expr, ...]) -> Expr | None:
@@ -339,11 +338,6 @@ class Rounds:
         return renamed(found, named)
 
     # ---- the loop
-
-    @property
-    def counts(self) -> bool:
-        """Whether there are numbers in it that count on."""
-        return bool(self.numbers)
 
     @property
     def is_whole(self) -> bool:
@@ -440,9 +434,8 @@ class Rounds:
         first, made = parts.index(values[0]), Ref(self.parts)
         last = first + self.count
         ends = first or None, last if last < len(parts) else None
-        self.first_part = (first,)
+        self.first_part, variable.name = (first,), "part"
         self.through = made[slice(*ends)] if any(ends) else made
-        variable.name = "part"
         return {part: made[k] for k, part in enumerate(parts) if part}
 
     @property
@@ -456,7 +449,7 @@ class Rounds:
     @property
     def is_numbered(self) -> bool:
         """Whether members of lists are reached by the counter."""
-        return self.counts or len(self.items) > 1
+        return bool(self.numbers) or len(self.items) > 1
 
     def _by_number(self) -> dict[ir.Value, ir.Value | Expr]:
         """Members of lists, parts and numbers, as the loop's counter reaches them."""

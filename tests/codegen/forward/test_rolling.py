@@ -271,7 +271,7 @@ def test_parts_and_two_lists_are_gone_through_by_number(last: int) -> None:
     """As ECAPA-TDNN does: two parts are joined before what the rounds make."""
     lines = Lines()
     parts = tuple(lines.value(f"p{k}") for k in range(8))
-    lines.found.append(Statement(parts, Name("chunk")(Ref(lines.value("x"))), False))
+    lines.found.append(Statement(parts, Ref(lines.value("x")).chunk(8), False))
     lines.call("h1", 0, "p1", attr="convs")
     lines.call("y1", 0, "h1", attr="norms")
     for k in range(2, last):
@@ -284,7 +284,7 @@ def test_parts_and_two_lists_are_gone_through_by_number(last: int) -> None:
     found = lines.rolled("out")
     start = found.index(f"for i in range(1, {last - 1}):")
     assert (
-        found[0] == "parts = chunk(x)"
+        found[0] == "parts = x.chunk(8)"
         and found[start - 1] == "outputs = [parts[0], y1]"
     )
     assert found[start + 1 : start + 3] == [

@@ -71,6 +71,18 @@ def test_indices_of_an_embedding_are_its_ids(tmp_path: Path) -> None:
     assert names == ["token_type_ids"]
 
 
+def test_a_number_is_no_word_for_ids(tmp_path: Path) -> None:
+    """A file may call its tables embedding_2_1."""
+    g = Traced(i=("int64", ["batch", 3]))
+    table = g.weight("embedding_2_1.weight", 12, 8)
+    shifted = g("Abs", g("Add", "i", "i"))
+    mask = g("Unsqueeze", g("Cast", shifted, to=1), g.ints(-1))
+    y = g("Mul", g.relu(g("Gather", table, shifted)), mask)
+    fairhand.compile(g.model(y=y), tmp_path / "net", verify=False)
+    text = (tmp_path / "net" / "model.py").read_text(encoding="utf-8")
+    assert "_ids" not in text
+
+
 def test_rows_are_picked_out_of_a_table(tmp_path: Path) -> None:
     g = Traced(i=("int64", ["batch", 3]))
     y = g.relu(g("Gather", g.weight("val_7", 5, 4, 8), "i"))

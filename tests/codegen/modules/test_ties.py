@@ -262,3 +262,23 @@ def test_a_layer_that_blocks_call_is_the_network_s(tmp_path: Path) -> None:
     fairhand.compile(g.model(y=x), tmp_path / "net", level=0, cache=False)
     found = imported(tmp_path / "net").load().state_dict().keys()
     assert {key.rpartition(".")[0] for key in found} == {"norm", "b1.fc", "b2.fc"}
+
+
+def test_norms_that_saw_the_same_count_by_themselves(tmp_path: Path) -> None:
+    """Exporters store equal statistics once; training tells the two apart."""
+    g = Traced(x=["batch", 4, 6])
+    mean, variance = (
+        g.weight(f"left.norm.running_{kind}", value=np.arange(1, 5, dtype=np.float32))
+        for kind in ("mean", "var")
+    )
+    made = []
+    for side in ("left", "right"):
+        with g.module(side, "Side"), g.module("norm", "BatchNorm1d"):
+            own = (g.param(kind, 4) for kind in ("weight", "bias"))
+            made.append(g("BatchNormalization", "x", *own, mean, variance))
+    fairhand.compile(g.model(y=g("Mul", *made)), tmp_path / "net")
+    network = imported(tmp_path / "net").load()
+    buffers = dict(network.named_buffers(remove_duplicate=False))
+    kept = [v for k, v in buffers.items() if k.endswith("running_mean")]
+    assert len(kept) == 2 and kept[0] is not kept[1]
+    assert torch.equal(*kept)

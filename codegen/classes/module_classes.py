@@ -172,8 +172,8 @@ class ClassTable:
         one that tells rows of one what only longer ones are given."""
         rows, labels = self._table(calls)
         short = [c for c, row in zip(calls, rows, strict=True) if ANY in row]
-        if short and is_chain(calls[0]) and unexplained(rows, labels):
-            long = [call for call in calls if call not in short]
+        long = [call for call in calls if call not in short]
+        if short and long and is_chain(calls[0]) and unexplained(rows, labels):
             return [part for some in (short, long) for part in self._split_wide(some)]
         flagged = any(member.is_flagged for member in self.members[calls[0]])
         if flagged or len(self.varying(calls)) <= MAX_PARAMETERS:

@@ -216,7 +216,7 @@ def _picks(shape: ir.Node, place: int) -> Iterator[ir.Value]:
     if len(_dims_read(shape)) == 1:
         yield shape.outputs[0]
     for node, index in shape.outputs[0].uses():
-        if index != 0 or node.op_type not in ("Gather", "Slice"):
+        if index or node.op_type not in ("Gather", "Slice") or not node.inputs[1:]:
             continue
         first = constant(node.inputs[1])
         if first is None or first.size != 1 or int(first.reshape(-1)[0]) != place:

@@ -963,3 +963,27 @@ def test_what_a_module_returns_is_returned_as_it_is(emitted: Emit) -> None:
             made[f"relu_{i + 7}"] = x
     body = emitted(g.model(**made)).body()
     assert body[-1] == "return self.encoder(self.stem(x))"
+
+
+def staged(*stages: list[tuple[int, int]]) -> onnx.ModelProto:
+    """Blocks of so many hidden features, and with a gate of so many or none, in a list
+    of each stage."""
+    g = Traced(x=["batch", 8])
+    x = "x"
+    for i, blocks in enumerate(stages):
+        for j, (hidden, narrow) in enumerate(blocks):
+            with g.module(f"blocks.{i}", "Sequential"), g.module(f"{j}", "Block"):
+                y = g.relu(g.fc(x, "up", 8, hidden))
+                if narrow:
+                    with g.module("gate", "Gate"):
+                        gate = g.relu(g.fc(y, "reduce", hidden, narrow))
+                        gate = g("Sigmoid", g.fc(gate, "expand", narrow, hidden))
+                        y = g("Mul", y, gate)
+                x = g.fc(y, "down", hidden, 8)
+    return g.model(y=x)
+
+
+def test_stages_that_all_lack_blocks_of_longer_ones(tmp_path: Path) -> None:
+    """As GhostNet's: a class is parted while its parts are smaller, and no longer."""
+    model = staged([(12, 0)], [(12, 3), (12, 2)], [(12, 3), (8, 2)], [(12, 2)])
+    fairhand.compile(model, tmp_path / "net")

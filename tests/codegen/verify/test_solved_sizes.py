@@ -469,3 +469,12 @@ def test_inputs_that_do_not_broadcast_bind_no_sizes(node: str) -> None:
     given = {name: array for name, array in numbers.items() if name in node}
     made = ir.from_proto(model(text + f"{{ y = {node} }}", given))
     assert [sizes["w"] for sizes in dynamic_sizes(made)][:2] == [64, 96]
+
+
+def test_a_length_that_an_old_slice_reads(tmp_path: Path) -> None:
+    """Before opset 10 a Slice has its places as attributes; Paddle's files have."""
+    text = """(float[n, 4] x) => (float[n, 4] y) {
+        s = Shape(x) n = Slice <starts = [0], ends = [1]> (s)
+        r = Slice <starts = [1], ends = [2]> (s) both = Concat <axis = 0> (n, r)
+        y = Reshape(x, both) }"""
+    fairhand.compile(model(text, {}, 9), tmp_path / "net")

@@ -460,7 +460,7 @@ def generalised(
     from left to right; None if it makes nothing of some.
     """
     first = exprs[0]
-    own = {(type(e), len(e.operands), _own(e)) for e in exprs}
+    own = {(type(e), len(e.operands), own_label(e)) for e in exprs}
     if len(own) > 1 or isinstance(first, Leaf):
         return hole(tuple(exprs))
     operands = []
@@ -474,7 +474,7 @@ def generalised(
     return first._of(*operands)
 
 
-def _own(expr: Expr) -> object:
+def own_label(expr: Expr) -> object:
     """What tells an expression from another one of the same operands."""
     if isinstance(expr, Literal):
         return expr.text

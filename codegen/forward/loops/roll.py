@@ -27,6 +27,7 @@ from ....analysis.spelling.expr import (
     joined,
     leaves,
     nodes,
+    own_label,
     renamed,
 )
 from ...ir.module_call import ModuleRef
@@ -370,9 +371,8 @@ def _form(statement: Statement) -> object:
     """What a statement does, whatever to; one of its own where that is no round's."""
     if statement.kind or statement.bodies or not statement.targets:
         return statement
-    plain = (Leaf, Literal)
     return tuple(
-        (type(x), None if isinstance(x, plain) else x.label, len(x.operands))
+        (type(x), isinstance(x, Leaf | Literal) or own_label(x), len(x.operands))
         for x in nodes(statement.expr)
     )
 

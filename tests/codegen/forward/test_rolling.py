@@ -11,7 +11,7 @@ import pytest
 from fairhand.analysis.spelling.expr import Expr, Leaf, List, Name, Ref, render, spell
 from fairhand.codegen.forward.loops.roll import Roller
 from fairhand.codegen.forward.loops.rounds import Lists
-from fairhand.codegen.ir.module_call import ModuleCall, ModuleRef
+from fairhand.codegen.ir.module_call import ListItem, ModuleCall, ModuleRef
 from fairhand.codegen.ir.statement_tree import Statement, reads
 
 
@@ -293,3 +293,15 @@ def test_parts_and_two_lists_are_gone_through_by_number(last: int) -> None:
     ]
     ends = "[*outputs, parts[7]]" if last == 7 else "outputs"
     assert f"out = torch.cat({ends})" in found
+
+
+def test_members_of_a_list_that_a_loop_reaches_are_told_apart() -> None:
+    """What stands in a loop already is looked at for loops, too."""
+    lines = Lines()
+    item = Ref(lines.value("layer"))
+    for k in range(5):
+        call = ModuleCall(f"layers.{k}")
+        reached = ListItem(item, label=ModuleRef(call, "layers"))
+        lines.plus(f"y{k}", f"x{k}", f"x{k}")
+        lines.add(f"x{k + 1}", reached(Ref(lines.value(f"y{k}"))))
+    assert lines.rolled("x5")[0] == "y0 = x0 + x0"

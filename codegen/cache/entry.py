@@ -280,8 +280,8 @@ def _convert(by: Sequence[Any]) -> Convert | None:
 
 def _function(module: str, name: str) -> Convert | None:
     """A function of NumPy or of the operators' modules: none else is ever called."""
-    is_ours = module.startswith(f"{ops.__name__}.")
-    if not is_ours and (module, name) != ("numpy", "ravel"):
+    of_numpy = module == "numpy" and name in ("ravel", "transpose")
+    if not of_numpy and not module.startswith(f"{ops.__name__}."):
         return None
     found: Convert | None = getattr(sys.modules.get(module), name, None)
     return found

@@ -253,10 +253,8 @@ def _pad(inputs: list[Any], a: Attributes) -> Tensor:
     x, pads, value = inputs[0], integers(inputs[1]), given(inputs, 2)
     if a.get("mode", "constant") != "constant":
         raise Unknown(f"Pad in mode {a['mode']}")
-    axes = given(inputs, 3)
-    listed = (
-        range(x.rank) if axes is None else [front(k, x.rank) for k in integers(axes)]
-    )
+    axes = range(x.rank) if given(inputs, 3) is None else integers(inputs[3])
+    listed = [front(k, x.rank) for k in axes]
     low, high = [0] * x.rank, [0] * x.rank
     for j, axis in enumerate(listed):
         low[axis], high[axis] = pads[j], pads[j + len(listed)]

@@ -255,3 +255,33 @@ UNKNOWN = "Cos(y)|x ** 2|Cosine(x)|Relu(x, y=x)|Relu(**x)|Sum()|Any(x)"
 def test_a_statement_of_unknown_words_is_refused(side: str) -> None:
     with pytest.raises(ValueError, match="has no meaning"):
         equation(f"{side} = x", "float x", wrong="x", name="unknown", family="own")
+
+
+FALSE_PADS = """
+from fairhand.rewrites.language.operators.elementwise import Exp, Sin
+from fairhand.rewrites.language.operators.movement import Pad
+from fairhand.rewrites.language.rule import rule
+
+
+@rule("own", samples=[dict(x=[2, 3], low=(1, 0), high=(0, 1))])
+def pad_of_exp(law):
+    r = law.rank()
+    x, pads = law.tensor("x", r), dict(low=law.fn("low", r), high=law.fn("high", r))
+    inner = Pad(x, None, **pads, mode="constant")
+    right = Sin(inner) if law.mutant("sin") else Exp(inner)
+    law.rewrite(Pad(Exp(x), None, **pads, mode="constant"), right)
+
+
+RULES = [pad_of_exp]
+"""
+
+
+def test_a_false_law_of_pads_is_refused_and_no_fault(
+    tmp_path: Path, capfd: Capture
+) -> None:
+    """exp(0) is 1: counterexamples are looked for where pads are no operand."""
+    rules = tmp_path / "pads.py"
+    rules.write_text(FALSE_PADS, encoding="utf-8")
+    assert main(["prove", "--rules", str(rules)]) == 1
+    printed, error = capfd.readouterr()
+    assert "not shown" in printed and "not proved, or too easily: pad_of_exp" in error

@@ -1,8 +1,8 @@
 """Finds rounds that a loop can say, and puts the loop in their place.
 
 Rounds follow each other, from the call of one member of a list to the call of the next,
-or from one call of a module to another; or they stand behind the items of a list that
-is joined, as the steps of a recurrence or the levels of a pyramid. `Rounds` says
+or with the same statements again and again; or they stand behind the items of a list
+that is joined, as the steps of a recurrence or the levels of a pyramid. `Rounds` says
 whether they can be a loop, this file whether that is worth it.
 """
 
@@ -386,7 +386,7 @@ def _block(statement: Statement) -> Expr:
 
 
 def _cut(rounds: Rounds, statements: Sequence[Statement]) -> Statement | None:
-    """What cuts the tensor whose parts the rounds go through, from one to the last."""
+    """What cuts a tensor in parts of which the rounds go through some in a row."""
     parts = next(iter(rounds.levels), ()) if len(rounds.levels) == 1 else ()
     for s in statements:
         if parts and parts[0] in s.targets and callee(s.expr) in PARTED:

@@ -402,7 +402,8 @@ class Rounds:
             body[:0] = (Statement(v, x[i], False, kind="set") for v, x in parts)
             for s in body:
                 s.expr = renamed(s.expr, self._by_number())
-            ends = (self.first, self.first + self.count)[self.first == 0 :]
+            last = self.first + self.count
+            ends = (self.first, last) if self.first else (last,)
             parts = [((self.counter,), Name("range")(*ends))]
         elif self.items:
             ((attr, item),) = self.items.items()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -27,3 +30,23 @@ def test_imports_of_scripts_exist(script: str) -> None:
             for alias in node.names:
                 if not hasattr(module, alias.name):
                     import_module(f"{node.module}.{alias.name}")
+
+
+def test_the_tests_have_one_order() -> None:
+    """A table in the order of a set is another one in each worker of pytest-xdist."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-n0", "-m", ""]
+    processes = [
+        subprocess.Popen(
+            [*command, "-p", "no:cacheprovider"],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for seed in ("1", "2")
+    ]
+    first, second = (
+        [line for line in process.communicate()[0].splitlines() if "::" in line]
+        for process in processes
+    )
+    assert first and first == second

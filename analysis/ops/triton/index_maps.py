@@ -92,7 +92,7 @@ def _resize(n: NodeView, output: int) -> list[Piece]:
     return [Piece(0, tuple(places))]
 
 
-RESHAPES = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
+RESHAPES = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
 MOVES: dict[str, Moves] = {
     "Concat": Moves(result="joined", pieces=_concat),
     "DepthToSpace": Moves(result="pixels", word="depth_to_space"),

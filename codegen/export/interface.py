@@ -17,12 +17,14 @@ from ...analysis.lazy import lazy
 from ..emit.package_files import is_package, read_report
 from ..validate.network import filled, leaves
 from ..verify.input_sizes import complete, dynamic_sizes, size_kinds
+from .tables import MAPS
 
 if TYPE_CHECKING:
     import torch
 else:
     torch = lazy("torch")
 
+NUMBERS = "only tensors of numbers, and what zip_map makes of these, are exported"
 Shape = tuple[int | str, ...]  # a name for a size that stays open
 
 
@@ -99,9 +101,9 @@ def interface_of(
                 'a line of it: "image": ("float32", ("batch", 3))',
             )
         for name, (kind, _) in rows.items():
-            if not hasattr(torch, kind):
+            if not hasattr(torch, kind) and (rows is table or kind not in MAPS):
                 what = f"{where[:-1].lower()} {name} is {kind}"
-                raise FairhandError(what, hint="only tensors of numbers are exported")
+                raise FairhandError(what, hint=NUMBERS)
     for name, (_, dims) in table.items():
         if dims is None:
             raise FairhandError(

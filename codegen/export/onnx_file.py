@@ -31,6 +31,7 @@ from ..verify.tolerances import coarsest, compare_values
 from .interface import Interface, can_run, interface_of
 from .origins import restore_names
 from .program import Sizes, in_opset, run_on, traced
+from .tables import MAPS
 
 if TYPE_CHECKING:
     import torch
@@ -112,6 +113,7 @@ def export(
         external = large > LARGEST_FILE or bool(source.get("external_data"))
         with _taking_place(path, external) as (draft, data):
             ir.save(model, draft, external_data=data)
+            _declare_maps(draft, known)
             worst, runs = _parity(module, known, draft, beyond)
     version = model.opset_imports[""]
     nodes = sum(1 for _ in model.graph.all_nodes())
@@ -154,6 +156,17 @@ def _evaluating(module: torch.nn.Module) -> Iterator[None]:
     finally:
         for part, mode in modes.items():
             part.training = mode
+
+
+def _declare_maps(file: Path, known: Interface) -> None:
+    """The types of outputs that are maps, which the graph library has not."""
+    maps = {name: kind for name, kind in known.types.items() if kind in MAPS}
+    if maps:
+        proto = onnx.load(file, load_external_data=False)
+        for output in proto.graph.output:
+            if output.name in maps:
+                output.type.CopyFrom(MAPS[maps[output.name]])
+        onnx.save(proto, file)
 
 
 def _restore_metadata(model: ir.Model, meta: Mapping[str, Any]) -> None:
@@ -225,14 +238,15 @@ def _parity(
     runs = [case for case in found if can_run(module, known, _fed(known, case))]
     for case in runs or found[:1]:
         made = known.in_order(run_on(module, known, _fed(known, case)))
-        other = next((x for x in made if not isinstance(x, torch.Tensor)), None)
+        kinds = torch.Tensor, *([list] if {*known.types.values()} & {*MAPS} else ())
+        other = next((x for x in made if not isinstance(x, kinds)), None)
         if other is not None:
             raise FairhandError(
                 f"forward returns a {type(other).__name__}",
                 str(known.source or ""),
                 "return a tensor, or a tuple of them",
             )
-        got = [tensor.numpy(force=True) for tensor in made]
+        got = [x if isinstance(x, list) else x.numpy(force=True) for x in made]
         noise: dict[str, float] = {}
         for name, theirs, ours in zip(names, case.expected, got, strict=True):
             distance, reason = compare_values(theirs, ours)
@@ -244,8 +258,7 @@ def _parity(
                 reason = "" if distance <= most else reason
             if reason:
                 again = known.in_order(run_on(module, known, _fed(known, case)))
-                pairs = zip(made, again, strict=True)
-                if not all(torch.allclose(*pair, equal_nan=True) for pair in pairs):
+                if not all(map(_are_equal, made, again)):
                     raise FairhandError(
                         "the network returns something else each time that it runs",
                         str(known.source or ""),
@@ -258,6 +271,13 @@ def _parity(
                 )
             worst = max(worst, distance)
     return worst, len(runs)
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    """Whether two results of the same run are one, to the rounding of any order."""
+    if isinstance(one, list):
+        return bool(one == other)
+    return torch.allclose(one, other, equal_nan=True)
 
 
 def _fed(known: Interface, case: Case) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 from ...analysis.lazy import lazy
 from .interface import Interface
-from .tables import CODES, TREES, of_tables
+from .tables import CODES, MAP, TREES, of_tables
 
 if TYPE_CHECKING:
     import torch
@@ -169,6 +169,11 @@ def _found(own: Any, x: Any, keys: Any) -> Any:
     return _node(of_tables(CODES), [x, keys], x.to(torch.int64))
 
 
+def _mapped(own: Any, scores: Any, keys: list[Any]) -> Any:
+    kind = "strings" if isinstance(keys[0], str) else "int64s"
+    return _node(of_tables(MAP), [scores], scores, **{f"classlabels_{kind}": keys})
+
+
 _PARTS = ("scale", "zero_point")
 _HELPERS: dict[str, Callable[..., Any]] = {
     "non_max_suppression": _boxes,
@@ -188,4 +193,5 @@ _HELPERS: dict[str, Callable[..., Any]] = {
     "Trees": _walked,
     "MixedTrees": _walked,
     "find_numbers": _found,
+    "zip_map": _mapped,
 }

@@ -28,9 +28,9 @@ from ...analysis.lazy import lazy
 from ...analysis.literals import message_line, one_line
 from ...analysis.ops.registry import ONE_TO_ONE, SHUFFLE, lookup
 from ...analysis.spelling.expr import TORCH_DTYPES
-from .interface import Interface, unnamed
+from .interface import NUMBERS, Interface, unnamed
 from .operators import as_operators
-from .tables import as_attributes
+from .tables import MAP, MAPS, as_attributes
 
 if TYPE_CHECKING:
     import onnxscript
@@ -371,6 +371,10 @@ def _name_outputs(graph: ir.Graph, known: Interface) -> None:
                 str(known.source or ""),
                 "OUTPUTS has to name what forward returns, in its order",
             )
+    for value, (name, kind) in zip(graph.outputs, known.types.items(), strict=False):
+        node = value.producer()
+        if kind in MAPS and (node is None or node.op_type != MAP):
+            raise FairhandError(f"output {name} is {kind}", hint=NUMBERS)
     taken = set(known.outputs)
     for value in _values(graph):
         if value.name in taken:

@@ -7,14 +7,26 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from ...analysis.errors import FairhandError
 
-TREES, CODES = "TreeTables", "CodeTable"
+TREES, CODES, MAP = "TreeTables", "CodeTable", "ZipMap"
 _OWN, _ML, _VERSION = "fairhand.tables", "ai.onnx.ml", 3
 _constant = ir.convenience.get_const_tensor
 _KINDS = {ir.DataType.INT64: "int64", ir.DataType.FLOAT: "float"}
+
+
+# Results that are no tensors, by what OUTPUTS calls them.
+MAPS = {
+    f"seq(map({key.name.lower()},tensor(float)))": onnx.helper.make_sequence_type_proto(
+        onnx.helper.make_map_type_proto(
+            key, onnx.helper.make_tensor_type_proto(ir.DataType.FLOAT, None)
+        )
+    )
+    for key in (ir.DataType.INT64, ir.DataType.STRING)
+}
 
 
 def of_tables(kind: str) -> str:
@@ -28,6 +40,9 @@ def as_attributes(graph: ir.Graph) -> None:
     for node in [n for n in graph.all_nodes() if n.domain == _OWN]:
         graph.opset_imports.pop(_OWN, None)
         graph.opset_imports[_ML] = _VERSION
+        if node.op_type == MAP:
+            node.domain, node.outputs[0].type, node.outputs[0].shape = _ML, None, None
+            continue
         given = (value for value in node.inputs[1:] if value is not None)
         tables = [*map(_constant, given)]
         if None in tables:

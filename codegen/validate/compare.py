@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 import importlib
+import inspect
 import itertools
 import linecache
 import math
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from functools import cached_property, reduce
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -33,8 +34,17 @@ from torch.fx.experimental import _config as symbol_config
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 from . import recorder
-from .memory import CannotFollow
-from .network import called, later, leaves, page, state, takes_as_much
+from .memory import CannotFollow, Opaque
+from .network import (
+    called,
+    is_same,
+    later,
+    leaves,
+    page,
+    state,
+    takes_as_much,
+    whole,
+)
 from .recorder import COUNTS, Recorded, Recorder, Whole
 from .sizes import MIN, in_words, normal, nothing_above, solved
 
@@ -46,6 +56,7 @@ _GENERAL = symbol_config.patch(backed_size_oblivious=True)  # type: ignore[attr-
 _MOST_WAYS, _MOST_CALLS = 24, 5000
 _FEW = 2  # sizes, of which all that are one or none are followed together
 _BY_DATA = "data take one of"
+_WORDS = "strings are one letter long"  # of the sizes that functions of them give
 # What no other sizes mend.
 _OF_DATA = {"DataDependentOutputException", "GuardOnDataDependentSymNode"}
 _REFERENCE = "<the graph, node by node>"
@@ -285,6 +296,10 @@ class Both:
         if self.env is not None:  # our own is for functions (repeats.py)
             self.fake.cache_enabled = False
         self.recorder = Recorder(self.fake, elements=not symbolic)
+        self.imports: dict[str, Any] = {
+            name: reduce(getattr, path.split("."), importlib.import_module(module))
+            for name, (module, path) in self.reference["imports"].items()
+        }
         self.take(page(request["package"], request.get("text", "")))
 
     def take(self, module: ModuleType) -> None:
@@ -294,6 +309,10 @@ class Both:
             vars(module)["run_lanes"] = lambda *calls: [
                 f(*given) for f, *given in calls
             ]
+        for name, thing in self.imports.items():
+            if isinstance(thing, FunctionType) and is_same(module, name, thing):
+                ours = inspect.unwrap(vars(module)[name])
+                vars(module)[name] = whole(ours, self.recorder)
         self.network = module.load()
         for part in self.network.modules():  # of the type that the graph's side has
             for held in (part._parameters, part._buffers):
@@ -335,6 +354,11 @@ class Both:
         dims = [
             eval(d, dict(known)) if isinstance(d, str) else d for d in given["dims"]
         ]
+        if given["dtype"] == "object":
+            if self.env is not None:
+                raise CannotFollow("strings are followed at sizes that are numbers")
+            self.taken = [*dict.fromkeys([*self.taken, _WORDS])]
+            return Opaque(f"input {i}", np.full(dims, "a", dtype=object))
         is_list = "list" in given["wraps"]
         self.taken += [f"{given['name']} has 3 items"] if is_list else []
         dtype = getattr(torch, given["dtype"])
@@ -399,11 +423,9 @@ class Both:
         linecache.cache[_REFERENCE] = len(text), None, text.splitlines(True), _REFERENCE
         space: dict[str, Any] = {"torch": torch, "F": torch.nn.functional}
         space |= {"math": math, "np": np, "nn": torch.nn}
-        for name, (module, path) in self.reference["imports"].items():
-            thing: Any = importlib.import_module(module)
-            for word in path.split("."):
-                thing = getattr(thing, word)
-            space[name] = thing
+        for name, thing in self.imports.items():
+            is_function = isinstance(thing, FunctionType)
+            space[name] = whole(thing, self.recorder) if is_function else thing
         for name, held in self.reference["constants"].items():
             space[name] = self._held(held)
         for name, layer in self.reference["layers"].items():

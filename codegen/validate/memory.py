@@ -67,6 +67,44 @@ def tensors_in(given: Any) -> Iterable[torch.Tensor]:
             yield from tensors_in(item)
 
 
+class Opaque:
+    """Strings or maps that nobody looks into, by the name of the call that gave them;
+    `held` stands in for them where sizes are numbers."""
+
+    def __init__(self, name: str, held: Any = None) -> None:
+        self.name, self.held = name, held
+
+    def __getattr__(self, key: str) -> Any:
+        if key not in ("ndim", "shape", "size") or self.held is None:
+            raise CannotFollow(f"strings or maps are asked for {key}")
+        return getattr(self.held, key)
+
+    def tolist(self) -> Opaque:
+        """The strings in lists, as an array gives them."""
+        held = None if self.held is None else self.held.tolist()
+        return Opaque(digest("tolist", self.name), held)
+
+    def __add__(self, other: Any) -> Opaque:
+        return _joined(self, other)
+
+    def __radd__(self, other: Any) -> Opaque:
+        return _joined(other, self)
+
+    def _compared(self, *_: object) -> Any:
+        raise CannotFollow("strings or maps are compared")
+
+    __array_ufunc__ = None  # NumPy leaves sums to this class
+    __array__ = __bool__ = __eq__ = __ne__ = _compared
+
+
+def _joined(*words: Any) -> Opaque:
+    """The strings of two arrays, one behind the other."""
+    names = [w.name if isinstance(w, Opaque) else (w.shape, w.tolist()) for w in words]
+    one, other = (w.held if isinstance(w, Opaque) else w for w in words)
+    known = one is not None and other is not None
+    return Opaque(digest("joined", *names), one + other if known else None)
+
+
 def each(change: Callable[[Any], Any], given: Any, kinds: Any = torch.Tensor) -> Any:
     """The same, with others in the places of tensors, or of what is of these kinds."""
     if isinstance(given, kinds):

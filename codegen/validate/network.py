@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import inspect
 import itertools
 import random
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import CellType, FunctionType, ModuleType
-from typing import Any
+from types import CellType, CodeType, FunctionType, ModuleType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ...analysis.oracle.child import imported
+from .digests import digest
+from .memory import CannotFollow, Opaque, each
+from .recorder import Recorded, Recorder
 
 _asked = itertools.count()
 
@@ -64,8 +72,9 @@ def _names(wanted: Sequence[str], own: Mapping[str, Any]) -> list[str]:
 
 
 def leaves(nested: Any) -> list[Any]:
-    """What is in lists and tuples."""
-    if not isinstance(nested, list | tuple):
+    """What is in lists and tuples, but those of maps."""
+    is_open = isinstance(nested, list | tuple)
+    if not is_open or any(isinstance(item, dict) for item in nested):
         return [nested]
     return [leaf for item in nested for leaf in leaves(item)]
 
@@ -75,6 +84,96 @@ def filled(nested: Any, given: Mapping[str, Any]) -> Any:
     if isinstance(nested, str):
         return given[nested]
     return type(nested)(filled(item, given) for item in nested)
+
+
+def whole(function: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]:
+    """A function that stays one call where it takes or gives strings or maps."""
+    takes = inspect.signature(function)
+    kinds = {*_kinds(get_type_hints(function).get("return"))}
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        bound = takes.bind(*args, **kwargs)
+        bound.apply_defaults()
+        given = [*bound.arguments.values()]
+        fakes = [x for x in leaves(given) if isinstance(x, FakeTensor)]
+        if not any(isinstance(x, Opaque) for x in leaves(given)) and (
+            not fakes or kinds.isdisjoint({dict, np.ndarray})
+        ):
+            return function(*args, **kwargs)
+        own = each(str, given, torch.device)
+        name = digest(function.__name__, recorder.name(own))
+        recorder.calls.append(Recorded(function.__name__, name, recorder.caller()))
+        if all(type(size) is int for x in fakes for size in x.shape):
+            with _disable_current_modes():
+                return _renamed(
+                    function(*each(_stand_in, given, _FAKES)), name, recorder
+                )
+        if torch.Tensor in kinds:
+            raise CannotFollow("strings are followed at sizes that are numbers")
+        return Opaque(name)
+
+    return call
+
+
+_FAKES = (FakeTensor, Opaque)
+
+
+def _stand_in(x: Any) -> Any:
+    """What has the sizes of a tensor or of strings, whatever is in there."""
+    return x.held if isinstance(x, Opaque) else torch.zeros(x.shape, dtype=x.dtype)
+
+
+def _renamed(made: Any, name: str, recorder: Recorder) -> Any:
+    """What a function made of stand-ins, as what it is called for makes it."""
+    if isinstance(made, torch.Tensor):
+        with recorder.fake:
+            fake = torch.empty(made.shape, dtype=made.dtype)
+        recorder.memory.claim(fake)
+        recorder.memory.enter(fake, name)
+        return fake
+    if isinstance(made, list | tuple) and any(
+        isinstance(x, torch.Tensor | np.ndarray) for x in made
+    ):
+        return type(made)(
+            _renamed(x, digest(name, i), recorder) for i, x in enumerate(made)
+        )
+    return Opaque(name, made)
+
+
+def _kinds(hint: Any) -> Iterator[Any]:
+    """A type, and those in it."""
+    yield get_origin(hint) or hint
+    for part in get_args(hint):
+        yield from _kinds(part)
+
+
+def is_same(module: ModuleType, name: str, known: Any) -> bool:
+    """Whether model.py has this function under this name, with all that it calls."""
+    ours = inspect.unwrap(vars(module).get(name))  # type: ignore[arg-type]
+    if not isinstance(ours, FunctionType) or not isinstance(known, FunctionType):
+        return ours is known
+    if _bare(ours.__code__) != _bare(known.__code__):
+        return False
+    defaults = (ours.__defaults__, ours.__kwdefaults__)
+    return defaults == (known.__defaults__, known.__kwdefaults__) and all(
+        word == name or is_same(module, word, known.__globals__.get(word))
+        for word in _read(ours.__code__)
+    )
+
+
+def _bare(code: CodeType) -> CodeType:
+    """Code without the place where it stands."""
+    inner = (_bare(x) if isinstance(x, CodeType) else x for x in code.co_consts)
+    return code.replace(
+        co_consts=(*inner,), co_filename="", co_firstlineno=1, co_linetable=b""
+    )
+
+
+def _read(code: CodeType) -> set[str]:
+    """Names that code may take from its module."""
+    inner = [_read(x) for x in code.co_consts if isinstance(x, CodeType)]
+    return set(code.co_names).union(*inner)
 
 
 def takes_as_much(edited: ModuleType, written: ModuleType) -> bool:

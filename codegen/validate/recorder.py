@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Any, NamedTuple
 
+import numpy as np
 import sympy
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -37,7 +38,15 @@ from .meanings import (
     plain,
     reduced,
 )
-from .memory import CannotFollow, Elements, Places, each, real_digest, tensors_in
+from .memory import (
+    CannotFollow,
+    Elements,
+    Opaque,
+    Places,
+    each,
+    real_digest,
+    tensors_in,
+)
 from .moves import MOVES
 from .repeats import Repeats
 from .sizes import less, normal
@@ -288,6 +297,10 @@ class Recorder(TorchDispatchMode):
             return self.memory.name(tensor, wide, turned)
         if isinstance(thing, list | tuple):
             return tuple(map(self.name, thing))
+        if isinstance(thing, np.ndarray):  # of strings
+            return thing.shape, self.name(thing.tolist())
+        if isinstance(thing, Opaque):
+            return thing.name
         return self._size(thing) if isinstance(thing, _SYMBOLS) else repr(thing)
 
     def lend(self, tensor: torch.Tensor) -> torch.Tensor:

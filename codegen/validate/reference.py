@@ -41,6 +41,7 @@ from .digests import content_digest
 
 # Constants of so many whole numbers come with them: indices, sizes, counts.
 _SMALL = 2**12
+_KINDS = {**TORCH_DTYPES, ir.DataType.STRING: "object"}
 
 
 @dataclass
@@ -141,7 +142,7 @@ class _Writer:
         return {
             "name": value.name or "",
             "wraps": wraps,
-            "dtype": TORCH_DTYPES.get(dtype, "") if dtype is not None else "",
+            "dtype": _KINDS.get(dtype, "") if dtype is not None else "",
             "dims": None if dims is None else list(map(self.dim, dims)),
         }
 

@@ -22,6 +22,36 @@ def on_onnxruntime(path: Path, *given: Tensor) -> list[np.ndarray]:
     return [np.asarray(each) for each in session.run(None, feed)]
 
 
+SCORES = """
+    net (float[n, 3] x) => (int64[n] label, seq(map({keys}, float)) scores)
+        <float[3, 2] w = {{1, 2, 3, 4, 5, 6.5}}> {{
+        y = MatMul (x, w)
+        label = ArgMax <axis = 1, keepdims = 0> (y)
+        s = Softmax <axis = 1> (y)
+        scores = ai.onnx.ml.ZipMap <classlabels_{kind} = {classes}> (s)
+    }}"""
+
+
+@pytest.mark.parametrize(
+    ("keys", "kind", "classes"),
+    [("int64", "int64s", "[3, 8]"), ("string", "strings", '["cat", "a dog"]')],
+)
+def test_maps_of_scores_come_back(
+    keys: str, kind: str, classes: str, tmp_path: Path
+) -> None:
+    opsets = '<ir_version: 8, opset_import: ["" : 18, "ai.onnx.ml" : 3]>'
+    text = opsets + SCORES.format(keys=keys, kind=kind, classes=classes)
+    first = fairhand.compile(onnx.parser.parse_model(text), tmp_path / "net")
+    back = fairhand.export(first.path, None, tmp_path / "net.onnx")
+    onnx.checker.check_model(back.path, full_check=True)
+    session = onnxruntime.InferenceSession(back.path)
+    kinds = [output.type for output in session.get_outputs()]
+    assert kinds == ["tensor(int64)", f"seq(map({keys},tensor(float)))"]
+    again = fairhand.compile(back.path, tmp_path / "again" / "net")
+    one, other = ((p.path / "model.py").read_text("utf-8") for p in (first, again))
+    assert one.partition("class Net")[2] == other.partition("class Net")[2]
+
+
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.int64])
 def test_bits_are_shifted(dtype: torch.dtype, tmp_path: Path) -> None:
     class Net(nn.Module):

@@ -263,8 +263,9 @@ def dynamic(n: NodeView, plain: ModuleForm, source: type) -> ModuleForm | None:
     width = plain.positional[1]
     if own is None or own.dtype != ir.DataType.FLOAT or own.const_value is None:
         return None
-    sizes = tuple(own.const_value.shape.numpy())
-    if sizes not in ((), (1,), (width,)):
+    each = _row(own, width, n.rank(1) - 2)
+    sizes = own.const_value.shape
+    if each is None and (own.const_value.size != 1 or len(sizes) > n.rank(1)):
         return None
     weights = {**plain.weights, "scale": Weight(own, np.ravel, "flattened")}
     absorbed = [cast, scales, times]
@@ -279,7 +280,7 @@ def dynamic(n: NodeView, plain: ModuleForm, source: type) -> ModuleForm | None:
         keywords={
             **plain.keywords,
             "bias": ("bias" in weights, True),
-            "per_channel": (sizes == (width,) and width > 1, False),
+            "per_channel": (each is not None and width > 1, False),
         },
         weights=weights,
         inputs=(x,),

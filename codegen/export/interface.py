@@ -58,6 +58,12 @@ class Interface:
         lists."""
         return leaves(self.arguments({name: name for name in self.shapes}))
 
+    @property
+    def is_as_written(self) -> bool:
+        """Whether nobody edited the model.py that the module's class is of."""
+        text = self.report.get("source_map", {}).get("text")
+        return self.source is not None and text == self.source.read_text("utf-8")
+
     def in_order(self, result: Any) -> list[Any]:
         """What forward returned, lists opened, in the order of the outputs."""
         starts = {leaves(rows)[0]: rows for rows in self.nested.values()}

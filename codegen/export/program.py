@@ -395,7 +395,7 @@ def _fits(value: ir.Value, dims: Sequence[int | str | None], kind: str) -> bool:
 
 
 def _values(graph: ir.Graph) -> Iterator[ir.Value]:
-    yield from graph.initializers.values()
+    yield from [*graph.initializers.values()]  # which are by name
     for node in graph.all_nodes():
         yield from node.outputs
 
@@ -411,12 +411,15 @@ def _name_sizes(graph: ir.Graph, module: torch.nn.Module, known: Interface) -> N
                 continue
             # Of a size that it fixed the exporter makes a symbol that is called "3".
             if isinstance(traced_dim, int) or str(traced_dim.value).isdigit():
+                place = _where_fixed(module, known, dim)
+                if place and known.is_as_written:
+                    continue  # the file it came from fails there, too
                 few = str(traced_dim) in ("0", "1")  # which PyTorch never leaves open
                 more = "give an example of two or more, or "
                 raise FairhandError(
                     f"size {dim} of input {value.name} is fixed to {traced_dim} by "
                     f"{'its example, or by ' * few}what the network does",
-                    _where_fixed(module, known, dim),
+                    place or str(known.source or ""),
                     f"{more * few}write {traced_dim} in its place, or read the size off"
                     " the input, as in x.shape[0]: PyTorch takes len(x) for a fixed"
                     " number",
@@ -446,7 +449,8 @@ def _name_sizes(graph: ir.Graph, module: torch.nn.Module, known: Interface) -> N
 
 
 def _where_fixed(module: torch.nn.Module, known: Interface, dim: str) -> str:
-    """The line of the network's source that fails where a size is another one."""
+    """The line of the network's source that fails where a size is another one; "" if
+    none does."""
     values = {
         name: torch.zeros(
             [
@@ -461,7 +465,7 @@ def _where_fixed(module: torch.nn.Module, known: Interface, dim: str) -> str:
         module(*known.arguments(values))
     except Exception as error:  # of whatever kind: it runs what a user wrote
         return place_of(error, known)
-    return str(known.source or "")
+    return ""
 
 
 def _renamed(dim: Any, names: Mapping[str, str]) -> Any:

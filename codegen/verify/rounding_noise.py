@@ -7,6 +7,7 @@ that is computed from it follows.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -118,11 +119,17 @@ def _other_weights(
 
 def _in_double(model: onnx.ModelProto) -> bytes | None:
     """The model with float64 in operators that are coarse; None if it has none."""
+    if _serialised(model) is None:
+        return None
+    inferred = onnx.shape_inference.infer_shapes(model).graph
+    known = itertools.chain(inferred.value_info, inferred.output)
+    kinds = {value.name: value.type.tensor_type.elem_type for value in known}
     nodes, count = list[onnx.NodeProto](), len(model.graph.node)
     for node in model.graph.node:
         op = OPS.get((node.domain, node.op_type))
-        like, made = [*node.input[:1]], node.output[0]
-        places = [i for i in op.coarse if any(node.input[i : i + 1])] if op else []
+        made = node.output[0]
+        coarse = op.coarse if op is not None and kinds.get(made) else ()
+        places = [i for i in coarse if any(node.input[i : i + 1])]
         for i in places:
             wide, to = f"{made}/{i}", onnx.TensorProto.DOUBLE
             nodes.append(onnx.helper.make_node("Cast", [node.input[i]], [wide], to=to))
@@ -130,7 +137,8 @@ def _in_double(model: onnx.ModelProto) -> bytes | None:
         nodes.append(node)
         if places:
             node.output[0] = wide = f"{made}/double"
-            nodes.append(onnx.helper.make_node("CastLike", [wide, *like], [made]))
+            cast = onnx.helper.make_node("Cast", [wide], [made], to=kinds[made])
+            nodes.append(cast)
     model.graph.node.extend(nodes)
     del model.graph.node[:count]
     return _serialised(model) if len(nodes) > count else None

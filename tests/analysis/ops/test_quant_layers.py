@@ -143,3 +143,20 @@ def test_integers_that_a_layer_makes_for_itself_may_be_given_too(
     weight = np.arange(12, dtype=np.int8).reshape(4, 3)
     body, _ = compiled(text, tmp_path, w=weight, t=np.float32(0.02))
     assert "q = dynamic_quantize_linear(x)[0]" in body and "self.linear(x)" in body
+
+
+@pytest.mark.parametrize(
+    ("sizes", "is_layer"),
+    [((), True), ((1, 1, 1), True), ((1, 8, 1, 1), True), ((8,), False)],
+)
+def test_a_scale_along_the_rows_of_an_image_is_none_of_its_filters(
+    sizes: tuple[int, ...], is_layer: bool, tmp_path: Path
+) -> None:
+    text = """g (float[1, 2, 8, 8] x) => (float[1, 8, 8, 8] y) {
+        q, a, z = DynamicQuantizeLinear(x)  c = ConvInteger(q, w, z)
+        f = Cast <to = 1> (c)  m = Mul(a, s)  y = Mul(f, m) }"""
+    rng = np.random.default_rng(0)
+    scale = rng.random(sizes).astype(np.float32)
+    w = rng.integers(-127, 128, (8, 2, 1, 1)).astype(np.int8)
+    body, _ = compiled(text, tmp_path, w=w, s=scale)
+    assert ("DynamicQuantizedConv2d(" in body) == is_layer

@@ -159,3 +159,51 @@ def test_attention_by_a_scale_that_has_no_root(scale: float, tmp_path: Path) -> 
     made = fairhand.export(Net(), (q,), tmp_path / "new.onnx")
     (found,) = on_onnxruntime(made.path, q)
     np.testing.assert_allclose(found, Net()(q).numpy(), atol=1e-6)
+
+
+def test_layers_that_round_what_they_take_come_back(tmp_path: Path) -> None:
+    """As ConvInteger and MatMulInteger: ONNX Runtime has no Conv of float64."""
+    g, rng = Graph(x=["n", 3, 8, 8]), np.random.default_rng(0)
+    x = "x"
+    for i, (op, shape, scale) in enumerate(
+        [("ConvInteger", (8, 3, 3, 3), (8, 1, 1)), ("MatMulInteger", (6, 5), (5,))]
+    ):
+        w = g.weight(f"w{i}", value=rng.integers(-127, 128, shape).astype(np.int8))
+        s = g.weight(f"s{i}", value=rng.random(scale).astype(np.float32))
+        q, sx, zx = g("DynamicQuantizeLinear", x, outputs=3)
+        y = g("Cast", g(op, q, w, zx), to=1)
+        x = g("Mul", y, g("Mul", sx, s))
+    first = fairhand.compile(g.model(y=x), tmp_path / "net", cache=False)
+    text = (first.path / "model.py").read_text("utf-8")
+    assert "DynamicQuantizedConv2d(" in text and "DynamicQuantizedLinear(" in text
+    back = fairhand.export(first.path, None, tmp_path / "net.onnx")
+    again = fairhand.compile(back.path, tmp_path / "again" / "net", cache=False)
+    other = (again.path / "model.py").read_text("utf-8")
+    assert text.partition("class Net")[2] == other.partition("class Net")[2]
+
+
+def test_a_size_that_the_file_fixes_stays_as_it_was(tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 18]>
+        net (float[n, c, 8, 8] x) => (float[n, 4, 6, 6] y)
+        <float[4, 3, 3, 3] w = {WEIGHTS}> { y = Conv (x, w) }"""
+    numbers = ", ".join(str(k % 7 - 3) for k in range(108))
+    model = onnx.parser.parse_model(text.replace("WEIGHTS", numbers))
+    package = fairhand.compile(model, tmp_path / "net", cache=False).path
+    back = fairhand.export(package, None, tmp_path / "net.onnx")
+    dims = onnx.load(back.path).graph.input[0].type.tensor_type.shape.dim
+    assert [dim.dim_param or dim.dim_value for dim in dims] == ["n", "c", 8, 8]
+    page = package / "model.py"
+    page.write_text(page.read_text("utf-8") + "\n# edited\n", "utf-8")
+    with pytest.raises(fairhand.FairhandError, match="size c of input x is fixed to 3"):
+        fairhand.export(package, None, tmp_path / "new.onnx")
+
+
+def test_a_network_that_rounds_coarsely_is_compared_with_that(tmp_path: Path) -> None:
+    """A sum that cancels is off by what its terms were rounded by, in any program."""
+
+    class Cancels(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return (x + 1000).mean(-1) - 1000
+
+    back = fairhand.export(Cancels(), (torch.ones(2, 64),), tmp_path / "net.onnx")
+    assert back.worst > 1e-4  # five times what is allowed else

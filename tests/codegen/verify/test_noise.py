@@ -84,6 +84,17 @@ def test_what_is_allowed_is_bounded() -> None:
     assert Allowance(2, 0.25).of(0.01) == 0.02 and Allowance(2, 0.25).of(1) == 0.25
 
 
+@pytest.mark.parametrize("opset", [9, 20])
+def test_a_sigmoid_far_below_0_is_coarse(opset: int) -> None:
+    text = "g (float[1] x) => (float[1] y) { y = Sigmoid(x) }"
+    model = onnx.parser.parse_model(HEAD + text)
+    model.opset_import[0].version = opset
+    data = model.SerializeToString()
+    session, feed = oracle(data), {"x": np.float32([-10.455])}
+    noise = own_noise(data, session, oracle, feed, session.run(None, feed))
+    assert 1e-5 < noise["y"] < 1e-3
+
+
 @pytest.mark.parametrize(("size", "least", "most"), [(400, 3e-6, 1e-3), (256, 0, 1e-6)])
 def test_fourier_transforms_of_odd_lengths_are_coarse(
     size: int, least: float, most: float

@@ -103,6 +103,29 @@ def _rounded(own: Any, layer: Any, x: Any) -> Any:
     return y if layer.bias is None else y + layer.bias[:, None, None]
 
 
+def _lstm(
+    own: Any, x: Any, w: Any, r: Any, w_numbers: Any, r_numbers: Any, **given: Any
+) -> Any:
+    directions = {(False,): "forward", (True,): "reverse"}
+    named = directions.get(given.get("reverse", (False,)), "bidirectional")
+    kinds = given.get("activations", ())
+    if {*kinds} - {"relu", "sigmoid", "tanh"}:  # of the others some have numbers
+        return own(x, w, r, w_numbers, r_numbers, **given)
+    some = [given.get(key) for key in ("bias", "lengths", "h", "c", "peepholes")]
+    options: dict[str, Any] = {"direction": named, "hidden_size": r.shape[1]}
+    options["input_forget"] = int(given.get("couple", False))
+    options |= {"activations": [kind.title() for kind in kinds]} if kinds else {}
+    options |= {"clip": given["clip"]} if "clip" in given else {}
+    state = (len(w), x.shape[1], r.shape[1])
+    return ops.symbolic_multi_out(
+        "com.microsoft::DynamicQuantizeLSTM",
+        [x, w, r, *some, *w_numbers, *r_numbers],
+        options,
+        dtypes=[x.dtype] * 3,
+        shapes=((x.shape[0], *state), state, state),
+    )
+
+
 def _few_bits(own: Any, layer: Any, x: Any) -> Any:
     out_features, _, width = layer.weight.shape
     inputs = [x, layer.weight, layer.scales, layer.zero_points, None, layer.bias]
@@ -124,6 +147,7 @@ INTEGERS: dict[str, Callable[..., Any]] = {
     "DynamicQuantizedConv2d": _rounded,
     "DynamicQuantizedLinear": _rounded,
     "FakeQuantize": _fake_quantize,
+    "run_dynamic_quantized_lstm": _lstm,
     "QuantizedConv2d": _stored,
     "QuantizedLinear": _stored,
     "QLinearConv2d": _qconv,

@@ -207,3 +207,34 @@ def test_a_network_that_rounds_coarsely_is_compared_with_that(tmp_path: Path) ->
 
     back = fairhand.export(Cancels(), (torch.ones(2, 64),), tmp_path / "net.onnx")
     assert back.worst > 1e-4  # five times what is allowed else
+
+
+@pytest.mark.parametrize(("both", "kinds"), [(False, []), (True, ["Tanh", "Relu"])])
+def test_recurrent_layers_of_integers_come_back(
+    both: bool, kinds: list[str], tmp_path: Path
+) -> None:
+    """Of which PyTorch would ask what their weights add up to."""
+    g, rng = Graph(x=["t", 1, 3]), np.random.default_rng(0)
+    ways, wide = (2, 4) if both else (1, 4)
+    integers = [
+        g.weight(f"w{i}", value=rng.integers(-9, 9, (ways, k, 16)).astype(np.int8))
+        for i, k in enumerate((3, wide))
+    ]
+    scale = g.weight("s", value=rng.random(ways).astype(np.float32) / 9)
+    zero = g.weight("z", value=np.zeros(ways, np.int8))
+    bias = g.weight("b", ways, 8 * wide)
+    y = g(
+        "DynamicQuantizeLSTM",
+        *("x", *integers, bias, "", "", "", "", scale, zero, scale, zero),
+        domain="com.microsoft",
+        hidden_size=wide,
+        direction="bidirectional" if both else "forward",
+        **({"activations": ["Sigmoid", *kinds] * ways} if kinds else {}),
+    )
+    model = g.model(y=y)
+    model.opset_import.add(domain="com.microsoft", version=1)
+    first = fairhand.compile(model, tmp_path / "net", cache=False)
+    back = fairhand.export(first.path, None, tmp_path / "net.onnx")
+    again = fairhand.compile(back.path, tmp_path / "again" / "net", cache=False)
+    one, other = ((p.path / "model.py").read_text("utf-8") for p in (first, again))
+    assert one.partition("class Net")[2] == other.partition("class Net")[2]

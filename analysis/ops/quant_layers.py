@@ -16,7 +16,12 @@ from .module_form import ModuleForm, Weight
 from .node_view import NodeView
 from .operands import is_zero
 
-QUANTIZED_CONVS = ("QuantizedConv2d", "DynamicQuantizedConv2d", "QLinearConv2d")
+QUANTIZED_CONVS = (
+    "QuantizedConv2d",
+    "DynamicQuantizedConv1d",
+    "DynamicQuantizedConv2d",
+    "QLinearConv2d",
+)
 QUANTIZED_LINEARS = ("QuantizedLinear", "DynamicQuantizedLinear", "QLinearLinear")
 
 _BYTES = (ir.DataType.UINT8, ir.DataType.INT8)

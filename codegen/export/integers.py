@@ -98,9 +98,10 @@ def _rounded(own: Any, layer: Any, x: Any) -> Any:
         return y if layer.bias is None else y + layer.bias
     given = [integers, layer.weight, zero]
     sums = node("ConvInteger", given, like, **_window(layer))
-    every = layer.scale if len(layer.scale) == 1 else layer.scale[:, None, None]
-    y = sums * (scale * every)
-    return y if layer.bias is None else y + layer.bias[:, None, None]
+    every = (slice(None), *[None] * (layer.weight.dim() - 2))  # filters, and behind
+    own_scale = layer.scale if len(layer.scale) == 1 else layer.scale[every]
+    y = sums * (scale * own_scale)
+    return y if layer.bias is None else y + layer.bias[every]
 
 
 def _lstm(
@@ -144,6 +145,7 @@ INTEGERS: dict[str, Callable[..., Any]] = {
     "quantize_linear": _quantize,
     "dequantize_linear": _dequantize,
     "dynamic_quantize_linear": _dynamic,
+    "DynamicQuantizedConv1d": _rounded,
     "DynamicQuantizedConv2d": _rounded,
     "DynamicQuantizedLinear": _rounded,
     "FakeQuantize": _fake_quantize,

@@ -130,6 +130,27 @@ class DynamicQuantizedConv2d(QuantizedConv2d):
         return y if self.bias is None else y + self.bias[:, None, None]
 
 
+class DynamicQuantizedConv1d(nn.Conv1d):
+    """nn.Conv1d of integers: of its weight, and of x, which it rounds by its range."""
+
+    weight: Tensor
+    scale: Tensor
+
+    def __init__(self, *sizes: Any, per_channel: bool = False, **options: Any):
+        super().__init__(*sizes, **options)
+        shape = self.weight.shape
+        del self.weight
+        self.register_buffer("weight", torch.empty(shape, dtype=torch.int8))
+        self.register_buffer("scale", torch.empty(shape[0] if per_channel else 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x, scale, zero_point = dynamic_quantize_linear(x)
+        x = x.double() - zero_point
+        y: Tensor = self._conv_forward(x, self.weight.double(), None)
+        y = y.float() * (scale * self.scale[:, None])
+        return y if self.bias is None else y + self.bias[:, None]
+
+
 class DynamicQuantizedLinear(QuantizedLinear):
     """QuantizedLinear that rounds x, too, by its range, so that sums are exact."""
 

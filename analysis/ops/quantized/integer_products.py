@@ -42,10 +42,11 @@ def _centred(n: NodeView, x: Any, i: int, zero: Any) -> Any:
 
 def _conv_integer_module(n: NodeView) -> ModuleForm | None:
     shape = int8_weight(n, 1)
-    if shape is None or len(shape) != 4:
+    layers = {3: helpers.DynamicQuantizedConv1d, 4: helpers.DynamicQuantizedConv2d}
+    if shape is None or len(shape) not in layers:
         return None
     plain = layer_form(n, "", shape, {"weight": Weight(n.value(1))})
-    return dynamic(n, plain, helpers.DynamicQuantizedConv2d)
+    return dynamic(n, plain, layers[len(shape)])
 
 
 def _qlinear_conv_module(n: NodeView) -> ModuleForm | None:

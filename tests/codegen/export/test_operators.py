@@ -161,12 +161,18 @@ def test_attention_by_a_scale_that_has_no_root(scale: float, tmp_path: Path) -> 
     np.testing.assert_allclose(found, Net()(q).numpy(), atol=1e-6)
 
 
-def test_layers_that_round_what_they_take_come_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("image", [(8,), (8, 8)])
+def test_layers_that_round_what_they_take_come_back(
+    image: tuple[int, ...], tmp_path: Path
+) -> None:
     """As ConvInteger and MatMulInteger: ONNX Runtime has no Conv of float64."""
-    g, rng = Graph(x=["n", 3, 8, 8]), np.random.default_rng(0)
-    x = "x"
+    g, rng = Graph(x=["n", 3, *image]), np.random.default_rng(0)
+    x, kernel = "x", (8, 3, *[3] * len(image))
     for i, (op, shape, scale) in enumerate(
-        [("ConvInteger", (8, 3, 3, 3), (8, 1, 1)), ("MatMulInteger", (6, 5), (5,))]
+        [
+            ("ConvInteger", kernel, (8, *[1] * len(image))),
+            ("MatMulInteger", (6, 5), (5,)),
+        ]
     ):
         w = g.weight(f"w{i}", value=rng.integers(-127, 128, shape).astype(np.int8))
         s = g.weight(f"s{i}", value=rng.random(scale).astype(np.float32))
@@ -175,7 +181,10 @@ def test_layers_that_round_what_they_take_come_back(tmp_path: Path) -> None:
         x = g("Mul", y, g("Mul", sx, s))
     first = fairhand.compile(g.model(y=x), tmp_path / "net", cache=False)
     text = (first.path / "model.py").read_text("utf-8")
-    assert "DynamicQuantizedConv2d(" in text and "DynamicQuantizedLinear(" in text
+    assert (
+        f"DynamicQuantizedConv{len(image)}d(" in text
+        and "DynamicQuantizedLinear(" in text
+    )
     back = fairhand.export(first.path, None, tmp_path / "net.onnx")
     again = fairhand.compile(back.path, tmp_path / "again" / "net", cache=False)
     other = (again.path / "model.py").read_text("utf-8")

@@ -28,6 +28,7 @@ from ...analysis.lazy import lazy
 from ...analysis.literals import message_line, one_line
 from ...analysis.ops.registry import ONE_TO_ONE, SHUFFLE, lookup
 from ...analysis.spelling.expr import TORCH_DTYPES
+from .convolutions import whole_convolutions
 from .interface import NUMBERS, Interface, unnamed
 from .operators import as_operators
 from .tables import MAP, MAPS, as_attributes
@@ -158,6 +159,7 @@ def _simplify(model: ir.Model, module: torch.nn.Module) -> None:
     """What the exporter does to a graph, except that equal weights stay apart: layers
     of the file would be tied, and names be lost."""
     passes.InlinePass()(model)
+    whole_convolutions(model.graph)
     every = model.graph.all_nodes
     noted = {n.outputs[0].name: dict(n.metadata_props) for n in every()}
     own = module.state_dict().keys()

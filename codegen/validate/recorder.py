@@ -298,7 +298,7 @@ class Recorder(TorchDispatchMode):
         if isinstance(thing, list | tuple):
             return tuple(map(self.name, thing))
         if isinstance(thing, np.ndarray):  # of strings
-            return thing.shape, self.name(thing.tolist())
+            return thing.dtype.str, thing.shape, self.name(thing.tolist())
         if isinstance(thing, Opaque):
             return thing.name
         return self._size(thing) if isinstance(thing, _SYMBOLS) else repr(thing)

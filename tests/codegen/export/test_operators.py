@@ -247,3 +247,22 @@ def test_recurrent_layers_of_integers_come_back(
     again = fairhand.compile(back.path, tmp_path / "again" / "net", cache=False)
     one, other = ((p.path / "model.py").read_text("utf-8") for p in (first, again))
     assert one.partition("class Net")[2] == other.partition("class Net")[2]
+
+
+@pytest.mark.parametrize("zero", [None, 3])
+def test_integers_that_are_convolved_in_double_precision(
+    zero: int | None, tmp_path: Path
+) -> None:
+    """Which ONNX Runtime has no Conv for: as ConvInteger, where it is no layer."""
+    g, rng = Graph(x=["n", 2, 8, 8]), np.random.default_rng(0)
+    w = g.weight("w", value=rng.integers(0, 255, (4, 2, 3, 3)).astype(np.uint8))
+    q, _, zx = g("DynamicQuantizeLinear", "x", outputs=3)
+    given = [] if zero is None else [g.weight("z", value=np.uint8(zero))]
+    y = g("ConvInteger", q, w, zx, *given, strides=[2, 1], pads=[1, 0, 1, 0])
+    model = g.model(y=y)
+    model.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.INT32
+    first = fairhand.compile(model, tmp_path / "net", cache=False)
+    assert ".double()" in (first.path / "model.py").read_text("utf-8")
+    back = fairhand.export(first.path, None, tmp_path / "net.onnx")
+    ops = [node.op_type for node in onnx.load(back.path).graph.node]
+    assert ops == ["DynamicQuantizeLinear", "ConvInteger"] and back.worst == 0

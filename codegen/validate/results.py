@@ -102,7 +102,7 @@ def agree(request: Mapping[str, Any]) -> dict[str, Any]:
             with noted(str(source), ran):
                 ours = _outputs(sides[1], feed, double, written)
         except Exception as error:
-            if not any(x.size for x in right[: len(written.OUTPUTS)]):
+            if not any(x.size for x in leaves(right[: len(written.OUTPUTS)])):
                 continue  # there is nothing to be given
             return {"differs": label, "why": f"it fails: {str(error)[:200]}"}
         names = [f"output {name}" for name in written.OUTPUTS]
@@ -173,7 +173,7 @@ def _runs_in_double(module: Any, network: torch.nn.Module, feed: Sequence[Any]) 
 
 def _outputs(
     side: tuple[Any, Any], feed: Sequence[Any], double: bool, written: Any
-) -> list[np.ndarray]:
+) -> list[Any]:
     """The results, and the inputs as they are then, in the order of the `written`."""
     module, network = side
     torch.manual_seed(0)
@@ -185,8 +185,20 @@ def _outputs(
             made = called(module, network, given, [*written.INPUTS], [*written.OUTPUTS])
     finally:
         torch.set_default_dtype(usual)
-    flat = [*leaves(made), *(x for x in given if isinstance(x, torch.Tensor))]
-    return [x.double().numpy() if x.is_floating_point() else x.numpy() for x in flat]
+    kept = [x for x in given if isinstance(x, torch.Tensor)]
+    return [*map(_numbers, [*made, *kept])]
+
+
+def _numbers(value: Any) -> Any:
+    """An array, of doubles where it is of floats, or a list of such; a map is its keys
+    and its values."""
+    if isinstance(value, list | tuple):
+        return [*map(_numbers, value)]
+    if isinstance(value, dict):
+        return [np.array([*value], dtype=object), np.array([*value.values()])]
+    if not isinstance(value, torch.Tensor):
+        return np.asarray(value)
+    return (value.double() if value.is_floating_point() else value).numpy()
 
 
 def _tensor(value: Any, double: bool) -> Any:
@@ -203,8 +215,14 @@ def _holds(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind in "fiubc"
 
 
-def _apart(right: np.ndarray, ours: np.ndarray) -> float:
+def _apart(right: Any, ours: Any) -> float:
     """The largest difference of an element, relative to it; infinite between others."""
+    if isinstance(right, list):
+        if not isinstance(ours, list) or len(right) != len(ours):
+            return np.inf
+        return max(map(_apart, right, ours), default=0.0)
+    if isinstance(ours, list):
+        return np.inf
     if right.shape != ours.shape or right.dtype != ours.dtype:
         return np.inf
     if right.dtype.kind not in "fc" or not right.size:

@@ -50,6 +50,18 @@ def test_strings_are_validated_at_sizes_that_are_numbers(tmp_path: Path) -> None
     assert found["where"] == ["strings are one letter long"]
 
 
+def edited(body: str, edit: Callable[[str], str], folder: Path) -> tuple[Path, Path]:
+    """A package whose model.py was edited, and its model."""
+    file = folder / "net.onnx"
+    onnx.save(parsed(body), file)
+    package = fairhand.compile(file, folder / "net", cache=False).path
+    page = package / "model.py"
+    text = page.read_text("utf-8")
+    assert edit(text) != text
+    page.write_text(edit(text), "utf-8")
+    return package, file
+
+
 @pytest.mark.parametrize(
     ("body", "edit"),
     [
@@ -63,13 +75,31 @@ def test_strings_are_validated_at_sizes_that_are_numbers(tmp_path: Path) -> None
 def test_another_map_or_string_is_told(
     body: str, edit: Callable[[str], str], tmp_path: Path
 ) -> None:
-    model = parsed(body)
-    onnx.save(model, tmp_path / "net.onnx")
-    package = fairhand.compile(tmp_path / "net.onnx", tmp_path / "net", cache=False)
-    page = package.path / "model.py"
-    text = page.read_text("utf-8")
-    changed = edit(text)
-    assert changed != text
-    page.write_text(changed, "utf-8")
-    with pytest.raises(VerificationError):
-        verify_all_inputs(package.path, tmp_path / "net.onnx")
+    package, file = edited(body, edit, tmp_path)
+    with pytest.raises(VerificationError, match=r"output \w+ by|other calls"):
+        verify_all_inputs(package, file)
+
+
+@pytest.mark.parametrize("body", [CLASSIFIER, WORDS])
+def test_an_edit_that_changes_nothing_is_accepted(body: str, tmp_path: Path) -> None:
+    package, file = edited(body, lambda text: text + "\n# a note\n", tmp_path)
+    assert verify_all_inputs(package, file).startswith("validated for all inputs")
+
+
+SHADOWED = {
+    CLASSIFIER: "def zip(x, y, strict):\n    return enumerate(y, 3)",
+    WORDS: "class re:\n    pass",
+}
+
+
+@pytest.mark.parametrize("body", SHADOWED)
+def test_a_name_that_a_function_reads_may_be_another(body: str, tmp_path: Path) -> None:
+    """The function's text is the table's, and what it calls isn't."""
+    head = "class Net("
+    new = f"{SHADOWED[body]}\n\n\n{head}"
+    package, file = edited(body, lambda text: text.replace(head, new), tmp_path)
+    if body == CLASSIFIER:
+        with pytest.raises(VerificationError):
+            verify_all_inputs(package, file)
+    else:  # no function reads that
+        assert verify_all_inputs(package, file).startswith("validated for all")

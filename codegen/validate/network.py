@@ -9,6 +9,7 @@ import itertools
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -88,8 +89,9 @@ def filled(nested: Any, given: Mapping[str, Any]) -> Any:
 
 def whole(function: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]:
     """A function that stays one call where it takes or gives strings or maps."""
-    takes = inspect.signature(function)
-    kinds = {*_kinds(get_type_hints(function).get("return"))}
+    takes, kinds = inspect.signature(function), set[Any]()
+    with suppress(NameError):  # a user's operator may name types for checkers alone
+        kinds = {*_kinds(get_type_hints(function).get("return"))}
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

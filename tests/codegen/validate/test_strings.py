@@ -7,10 +7,14 @@ from pathlib import Path
 
 import onnx
 import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import fairhand
 from fairhand.analysis.errors import VerificationError
 from fairhand.codegen.commands.verify import verify_all_inputs
+from fairhand.codegen.validate.network import whole
+from fairhand.codegen.validate.recorder import Recorder
 
 CLASSIFIER = """
     net (float[n, 3] x) => (int64[n] label, seq(map(int64, float)) scores)
@@ -103,3 +107,10 @@ def test_a_name_that_a_function_reads_may_be_another(body: str, tmp_path: Path) 
             verify_all_inputs(package, file)
     else:  # no function reads that
         assert verify_all_inputs(package, file).startswith("validated for all")
+
+
+def test_types_that_only_checkers_know_are_no_fault() -> None:
+    def helper(x: torch.Tensor) -> NamedForCheckers:  # type: ignore[name-defined]  # noqa: F821
+        return x
+
+    assert whole(helper, Recorder(FakeTensorMode()))(3) == 3

@@ -9,6 +9,8 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 from support.emitter_models import Graph
 from torch import Tensor, nn
 
@@ -266,3 +268,18 @@ def test_integers_that_are_convolved_in_double_precision(
     back = fairhand.export(first.path, None, tmp_path / "net.onnx")
     ops = [node.op_type for node in onnx.load(back.path).graph.node]
     assert ops == ["DynamicQuantizeLinear", "ConvInteger"] and back.worst == 0
+
+
+def test_a_result_may_be_called_like_a_weight(tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 18]>
+        net (float[n, 3] x) => (float[n, 3] gain)
+        <float[3] weight = {1, 2, 3}> { gain = Mul (x, weight) }"""
+    package = fairhand.compile(onnx.parser.parse_model(text), tmp_path / "net").path
+    page = package / "model.py"
+    page.write_text(page.read_text("utf-8").replace("self.weight", "self.gain"))
+    weights = package / "weights.safetensors"
+    with safe_open(weights, "pt") as file:
+        kept, said = file.get_tensor("weight"), file.metadata()
+    save_file({"gain": kept}, weights, said)
+    back = fairhand.export(package, None, tmp_path / "new.onnx")
+    assert [each.name for each in onnx.load(back.path).graph.output] == ["gain"]

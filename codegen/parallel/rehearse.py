@@ -22,6 +22,20 @@ sys.modules["network"] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(sys.modules["network"])
 importlib.import_module("network.parallel").check()
 """
+# PyTorch's caches keep process groups alive to the end, when Python aborts if one of
+# their threads has yet to let go of a tensor (pytorch/pytorch#179291): it ends here.
+_RUN = """
+import os, sys, traceback
+failed = 1
+try:
+    exec(sys.argv[2])
+    failed = 0
+except BaseException:
+    traceback.print_exc()
+finally:
+    sys.stdout.flush()
+    os._exit(failed)
+"""
 
 
 def rehearse(folder: Path, world: int) -> str:
@@ -76,7 +90,7 @@ def _start(folder: Path, rank: int, world: int, port: int) -> subprocess.Popen[s
         "PYTHONWARNINGS": "ignore",
     }
     return subprocess.Popen(
-        [sys.executable, "-c", _START, str(folder.resolve())],
+        [sys.executable, "-c", _RUN, str(folder.resolve()), _START],
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -402,6 +402,15 @@ def test_a_machine_that_is_too_small_is_no_fault_of_the_plan(
     assert "--no-verify" in str(error.value)
 
 
+def test_a_device_that_has_ended_its_check_may_not_fail_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTorch's threads abort now and then while Python ends."""
+    code = "import atexit, os; atexit.register(os.abort); print('worst none')"
+    monkeypatch.setattr(rehearsal, "_START", code)
+    assert rehearse(tmp_path, 2) == "worst none"
+
+
 STAGES = """
 from pathlib import Path
 from network import devices, model, parallel

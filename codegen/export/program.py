@@ -28,6 +28,7 @@ from ...analysis.lazy import lazy
 from ...analysis.literals import message_line, one_line
 from ...analysis.ops.registry import ONE_TO_ONE, SHUFFLE, lookup
 from ...analysis.spelling.expr import TORCH_DTYPES
+from .branches import as_graphs
 from .convolutions import whole_convolutions
 from .interface import NUMBERS, Interface, unnamed
 from .operators import as_operators
@@ -77,7 +78,12 @@ def traced(module: torch.nn.Module, known: Interface, opset: int) -> Traced:
     error: Exception | None = None
     for dims in _open_sizes(known):
         try:
-            with _silence(), _of_any_length(), as_operators(module, known):
+            with (
+                _silence(),
+                _of_any_length(),
+                as_operators(module, known),
+                as_graphs(module),
+            ):
                 graph = torch.export.export(
                     module,
                     known.arguments(known.values),
@@ -487,6 +493,8 @@ def _translations() -> dict[Any, Callable[..., Any]]:
     return {
         # What it sorts by, TopK, has the first of equals first.
         torch.ops.aten.sort.stable: core.aten_sort,
+        torch.ops.aten.amax.default: _reduced(core.aten_amax),
+        torch.ops.aten.amin.default: _reduced(core.aten_amin),
         torch.ops.aten.div.Tensor_mode: _divided,
         torch.ops.aten.remainder.Scalar: _remainder,
         torch.ops.aten.index.Tensor: _picked,
@@ -507,6 +515,15 @@ def _divided(self: Any, other: Any, rounding_mode: str | None = None) -> Any:
     if rounding_mode == "floor" and self.dtype.is_integer():
         return core.aten_floor_divide(self, other)
     return core.aten_div_mode(self, other, rounding_mode)
+
+
+def _reduced(along: Callable[..., Any]) -> Callable[..., Any]:
+    """Of all axes as well, where the exporter asks for some."""
+
+    def reduced(self: Any, dim: Sequence[int] = (), keepdim: bool = False) -> Any:
+        return along(self, dim or [*range(len(self.shape))], keepdim)
+
+    return reduced
 
 
 def _remainder(self: Any, other: Any) -> Any:

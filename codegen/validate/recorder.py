@@ -122,6 +122,9 @@ def _is_held(value: object, dtype: Any) -> bool:
     return limits.min <= value <= limits.max
 
 
+_SQUEEZES = {torch.squeeze, torch.Tensor.squeeze}
+
+
 class Whole(TorchFunctionMode):
     """Keeps calls whole that PyTorch takes apart by the numbers that sizes are."""
 
@@ -138,6 +141,10 @@ class Whole(TorchFunctionMode):
         layer = _LAYERS.get(func)
         if layer is not None and len(args) == 9 and args[0].dim() == 3:
             return self.recorder.recurrent(layer, args)
+        if func in _SQUEEZES:
+            apart = _without_ones(args[0], *args[1:], *kwargs.values())
+            if apart is not None:
+                return apart
         if func is torch.tensor and _has_symbols(args[0]):
             return _tensor(args[0], kwargs.get("dtype"))
         if func is torch.Tensor.__getitem__:
@@ -147,6 +154,18 @@ class Whole(TorchFunctionMode):
                 return _picked_by_data(func, args[0], index, *place)
             args = args[0], _places(index)
         return self.recorder.again(func, args, kwargs)
+
+
+def _without_ones(x: torch.Tensor, dims: Any = (), *rest: Any) -> torch.Tensor | None:
+    """A tensor without axes of which the size is 1 here, and from then on always; None
+    where none of these is open. PyTorch leaves open sizes where they are."""
+    asked = dims if isinstance(dims, tuple | list) else () if dims is None else (dims,)
+    sizes = {dim % x.dim(): x.shape[dim] for dim in asked}
+    is_open = [size for size in sizes.values() if isinstance(size, torch.SymInt)]
+    if not any(size.node.hint == 1 for size in is_open):
+        return None
+    gone = {dim for dim, size in sizes.items() if size == 1}
+    return x.reshape([size for dim, size in enumerate(x.shape) if dim not in gone])
 
 
 def _read_bounds(index: Any) -> tuple[Any, ...]:

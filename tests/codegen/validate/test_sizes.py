@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 import sympy
 from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod
 
+import fairhand
 from fairhand.codegen.validate.sizes import in_words, less, normal
 
 _N = sympy.Symbol("n", integer=True, positive=True)
@@ -75,3 +79,28 @@ def test_what_data_decide_may_be_any_number() -> None:
 )
 def test_conditions_in_words(condition: sympy.Basic, words: str) -> None:
     assert in_words(condition) == words
+
+
+FRAMES = """
+    <ir_version: 8, opset_import: ["" : 17]>
+    frames (float[batch, 1, samples] x) => (float[steps, batch, 3] y) {
+        c = Conv <strides = [4]> (x, w)
+        s = Squeeze (c, last)
+        t = Softmax <axis = 1> (s)
+        u = Unsqueeze (t, first)
+        d, y, z = LSTM <hidden_size = 3> (u, i, r)
+    }"""
+
+
+def test_an_open_size_that_has_to_be_one_is_one(tmp_path: Path) -> None:
+    """Of a sound of 8 to 11 samples one frame is left, whose axis goes."""
+    model, draw = onnx.parser.parse_model(FRAMES), np.random.default_rng(0)
+    for name, shape in {"w": (4, 1, 8), "i": (1, 12, 4), "r": (1, 12, 3)}.items():
+        array = draw.standard_normal(shape).astype(np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    for name, axis in {"first": 0, "last": -1}.items():
+        array = np.array([axis], np.int64)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    emission = fairhand.compile(model, tmp_path / "net", cache=False).report["emission"]
+    assert emission["validated"] and emission["sizes"] == "all", emission
+    assert "((samples//4)) - 1 = 1" in emission["where"]

@@ -82,7 +82,10 @@ class Sessions:
             self.loaded.pop(request["drop"], None)
             return {}
         if "call" in request:
-            return dict(_function(request["call"], request["root"])(request["given"]))
+            before = _functions()
+            made = dict(_function(request["call"], request["root"])(request["given"]))
+            _refuse_others(before)
+            return made
         session = self.loaded[request["run"]]
         if "values" not in request:
             return {"results": _results(session, request["outputs"], request["feed"])}
@@ -179,11 +182,17 @@ def _of_package(folder: str, engine: str) -> Any:
     warnings.filterwarnings("error", "the network runs as it stands")
     chosen = {"engine": engine} if engine else {}
     session = module.Session(**chosen)
-    now = _functions()  # which its reference calls, too
+    _refuse_others(before)
+    return session
+
+
+def _refuse_others(before: dict[str, Any]) -> None:
+    """Raise ImportError where a package, loaded or run, gave PyTorch functions that are
+    others than these: its reference calls them, too."""
+    now = _functions()
     for name in before | now:
         if before.get(name) != now.get(name):
             raise ImportError(f"the package replaces PyTorch's {name}")
-    return session
 
 
 def _functions() -> dict[str, Any]:
@@ -201,6 +210,8 @@ def _functions() -> dict[str, Any]:
     }
     hooks = vars(torch.nn.modules.module).items()
     found |= {name: [*held] for name, held in hooks if name.startswith("_global_f")}
+    kernels = importlib.import_module("torch.library")._impls
+    found["kernels"] = {k for k in kernels if re.match(r"aten/.*/(?!Meta)", k)}
     return {**found, "default type": torch.get_default_dtype()}
 
 

@@ -8,6 +8,7 @@ network and arguments decide, as they are, is its caller's choice.
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 import sys
 from collections.abc import Iterator
@@ -56,10 +57,11 @@ def missed(text: bytes, written: str, ran: set[Any], built: set[Any]) -> int:
         a.arg for n in calls for a in n.args[-len(n.defaults) or len(n.args) :]
     ]
     setting = re.compile(_SETTING % "|".join(arguments))
-    for node in ast.walk(ast.parse(text)):
-        for block in (getattr(node, "body", []), getattr(node, "orelse", [])):
-            test: Any = getattr(node, "test", None)
-            parts = block if isinstance(block, list) else [block]
+    tree = ast.parse(text)
+    asked = {id(getattr(node, "test", None)) for node in ast.walk(tree)}
+    for node in ast.walk(tree):
+        ways = [] if id(node) in asked else _unasked(node)
+        for test, parts in [*_asked(node), *ways]:
             for part in parts:
                 is_new = test is not None and ast.dump(test) not in known
                 asks = is_new and outside.search(ast.unparse(test))
@@ -70,6 +72,32 @@ def missed(text: bytes, written: str, ran: set[Any], built: set[Any]) -> int:
                         return int(part.lineno)
                 test = getattr(part, "test", test)
     return 0
+
+
+def _asked(node: Any) -> Iterator[tuple[Any, list[Any]]]:
+    """What decides whether parts of a node run, and these, block by block."""
+    for block in (getattr(node, "body", []), getattr(node, "orelse", [])):
+        test = getattr(node, "test", None)
+        yield test, block if isinstance(block, list) else [block]
+
+
+def _unasked(node: Any) -> Iterator[tuple[Any, list[Any]]]:
+    """The same of what decides without a test of its own: what fails, or matches, how
+    many there are, and what stands in front of it."""
+    if isinstance(node, ast.BoolOp):
+        yield from ((one, [then]) for one, then in itertools.pairwise(node.values))
+    elif isinstance(node, ast.For):
+        yield node.iter, node.body
+    elif isinstance(node, ast.With):
+        yield node, node.body
+    elif isinstance(node, ast.Try):
+        yield node, node.body
+        yield from ((node, part.body) for part in node.handlers)
+    elif isinstance(node, ast.Match):
+        yield from ((node, case.body) for case in node.cases)
+    found = getattr(node, "elt", getattr(node, "value", None))
+    for each in getattr(node, "generators", []):
+        yield from ((test, [found]) for test in each.ifs)
 
 
 def _places(code: Any) -> list[Any]:

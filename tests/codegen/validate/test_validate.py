@@ -569,6 +569,15 @@ SAID = {
         "Tensor, nn\n",
         "Tensor, nn\nnn.modules.module.register_module_forward_hook(print)\n",
     ): "replaces PyTorch.s _global_forward_hooks",
+    (
+        "Tensor, nn\n",
+        "Tensor, nn\nHELD = torch.library.Library('aten', 'IMPL')\n"
+        "HELD.impl('relu', lambda x: -x, 'CPU')\n",
+    ): "replaces PyTorch.s kernels",
+    (
+        "return F.relu(x)",
+        "F.relu, relu = torch.sigmoid, F.relu\n        return relu(x)",
+    ): "replaces PyTorch.s torch.nn.functional.relu",
     ("F.relu(x)", "F.relu(x)[:, :3]"): "it can.t be followed: model.py fails",
 }
 
@@ -685,6 +694,23 @@ BY_OTHER_CALLS = {  # results -> what is said of them with --by-results
     "x @ self.fc.weight.T + self.fc.bias.data.mul_(1 + 1e-12)": "fc.bias changes",
     "x.clamp(max=1e30) @ self.fc.weight.T + self.fc.bias": "output scores",
 }
+
+
+def test_a_sort_that_leaves_equals_in_any_order_is_not_the_files(
+    tmp_path: Path,
+) -> None:
+    """An exported TopK says which comes first, and PyTorch doesn't, beyond few."""
+    net = """net (float[n, 6] x) => (float[n, 3] y, int64[n, 3] at)
+        <int64[1] k = {3}> { y, at = TopK (x, k) }"""
+    onnx.save(parsed(net), tmp_path / "net.onnx")
+    folder = tmp_path / "out" / tmp_path.name
+    fairhand.compile(tmp_path / "net.onnx", folder, cache=False)
+    path = folder / "model.py"
+    text = path.read_text("utf-8")
+    assert "stable=True" in text
+    path.write_text(text.replace("stable=True", "stable=False"), "utf-8")
+    with pytest.raises(fairhand.VerificationError, match="not decided of"):
+        verify_all_inputs(folder, None)
 
 
 def test_an_edit_to_other_calls_is_accepted_by_results(tmp_path: Path) -> None:

@@ -210,7 +210,7 @@ def _functions() -> dict[str, Any]:
     }
     hooks = vars(torch.nn.modules.module).items()
     found |= {name: [*held] for name, held in hooks if name.startswith("_global_f")}
-    kernels = importlib.import_module("torch.library")._impls
+    kernels = getattr(importlib.import_module("torch.library"), "_impls", ())
     found["kernels"] = {k for k in kernels if re.match(r"aten/.*/(?!Meta)", k)}
     return {**found, "default type": torch.get_default_dtype()}
 

@@ -75,6 +75,8 @@ def traced(module: torch.nn.Module, known: Interface, opset: int) -> Traced:
             "PyTorch's exporter needs onnxscript, which isn't installed",
             hint='pip install "fairhand[export]"',
         )
+    with _silence():
+        run_on(module, known, known.values)
     error: Exception | None = None
     for dims in _open_sizes(known):
         try:
@@ -109,8 +111,6 @@ def traced(module: torch.nn.Module, known: Interface, opset: int) -> Traced:
         _name_sizes(program.model.graph, module, known)
         return Traced(program.model, _beyond(graph, known))
     assert error is not None
-    with _silence():
-        run_on(module, known, known.values)
     raise _refusal(error, known) from error
 
 

@@ -297,6 +297,8 @@ class Judge:
             (package / "model.py").unlink()
             (package / "model.py").write_text(text, "utf-8")
             request = {"package": str(package), "reference": self.reference}
+            if text != self.text:  # as verify --all-inputs does of an edited package
+                request |= {"ends": True, "written": self.text}
             try:
                 found = compare(request)
             except Exception as error:  # it can't be imported, or loaded

@@ -252,7 +252,8 @@ def test_layers_whose_weights_are_equal_keep_their_own(tmp_path: Path) -> None:
     "new, message",
     [
         (
-            "if x.sum() > 0:\n            x = -x\n        return self.head(x)",
+            "for _ in range(3):\n            if x.sum() > 0:\n                break\n"
+            "            x = -x\n        return self.head(x)",
             "model.py:5",
         ),
         (

@@ -160,7 +160,7 @@ def _without_ones(x: torch.Tensor, dims: Any = (), *rest: Any) -> torch.Tensor |
     """A tensor without axes of which the size is 1 here, and from then on always; None
     where none of these is open. PyTorch leaves open sizes where they are."""
     asked = dims if isinstance(dims, tuple | list) else () if dims is None else (dims,)
-    sizes = {dim % x.dim(): x.shape[dim] for dim in asked}
+    sizes: dict[int, Any] = {dim % x.dim(): x.shape[dim] for dim in asked}
     is_open = [size for size in sizes.values() if isinstance(size, torch.SymInt)]
     if not any(size.node.hint == 1 for size in is_open):
         return None

@@ -227,7 +227,8 @@ class _Writer(ast.NodeTransformer):
         """Functions of blocks, and the call that takes what they change from them."""
         every = [statement for block in blocks for statement in block]
         changed = sorted(_changed(every) & after & self._local)
-        given = sorted((_read(every) | {*changed}) & self._local - {*first})
+        read = {*changed}.union(*map(_read, blocks))
+        given = sorted(read & self._local - {*first})
         names, made = list[str](), Block()
         for block in blocks:
             self.count += 1
@@ -309,7 +310,7 @@ def repeat(times: Any, body: Run, changed: Names, scope: Scope) -> Made:
         return _scanned(torch.arange(times), body, changed, given)
     if is_size:
         times = torch.scalar_tensor(times, dtype=torch.int64)
-    given |= {number: torch.tensor(0, dtype=times.dtype), _LIMIT: times.reshape(())}
+    given |= {number: torch.zeros((), dtype=times.dtype), _LIMIT: times.reshape(())}
 
     def below(**now: Any) -> Any:
         return now[number] < now[_LIMIT]

@@ -17,6 +17,7 @@ from contextlib import (
 )
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 import onnx
@@ -83,6 +84,7 @@ def traced(module: torch.nn.Module, known: Interface, opset: int) -> Traced:
             with (
                 _silence(),
                 _of_any_length(),
+                _one_version(),
                 as_operators(module, known),
                 as_graphs(module),
             ):
@@ -112,6 +114,21 @@ def traced(module: torch.nn.Module, known: Interface, opset: int) -> Traced:
         return Traced(program.model, _beyond(graph, known))
     assert error is not None
     raise _refusal(error, known) from error
+
+
+@contextmanager
+def _one_version() -> Iterator[None]:
+    """In here, functions within functions are of the version that their model has them
+    in: the exporter writes another, and doesn't find them."""
+    inline = passes.InlinePass.call
+
+    def call(self: Any, model: ir.Model) -> Any:
+        for function in model.functions.values():
+            function.opset_imports.update(model.opset_imports)
+        return inline(self, model)
+
+    with patch.object(passes.InlinePass, "call", call):
+        yield
 
 
 @contextmanager

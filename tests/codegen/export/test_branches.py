@@ -113,6 +113,22 @@ class Rows(Layers):
         return torch.stack(twice), sums[-1], sums
 
 
+class Within(Layers):
+    def forward(self, x: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.a(x)
+        if y.sum() > 0:
+            y = self.b(y)
+            for i in range(int(n)):
+                if y.mean() > 0.1:
+                    y = torch.sin(y) + i
+        elif y.amax() > 0.5:
+            while y.abs().sum() < 9:
+                y = y * 2
+        else:
+            y = (x if x.sum() > 0 else y) - x
+        return y, x + n
+
+
 class Doubling(Layers):
     def forward(self, x: Tensor) -> Tensor:
         while x.abs().sum() < 100:
@@ -129,6 +145,7 @@ class Doubling(Layers):
         Recurrent,
         Lists,
         Counting,
+        Within,
         Rounds,
         Rows,
         Doubling,
@@ -137,7 +154,7 @@ class Doubling(Layers):
 def test_both_ways_are_in_the_file(kind: type[Layers], tmp_path: Path) -> None:
     torch.manual_seed(0)
     module = kind().eval()
-    counts = [torch.tensor(2)] if kind is Counting else []
+    counts = [torch.tensor(2)] if kind in (Counting, Within) else []
     given = [torch.randn(3, 4), *counts]
     file = tmp_path / "made.onnx"
     fairhand.export(module, given, file, shapes={"x": ("rows", 4)})

@@ -9,7 +9,7 @@ from ...analysis.errors import FairhandError
 from ...analysis.user_code import run_file
 from ..language.rule import Rule
 from ..recognition.recognise import CLASSES
-from ..rules.catalogue import BY_NAME
+from ..rules.catalogue import BY_NAME, rules_among
 from .proof_store import attach, stored_in
 
 HINT = "a file of laws: docs/rewrites.md shows one"
@@ -34,10 +34,7 @@ def read_rules(path: Path) -> RuleFile:
     Raises FairhandError where it fails, defines none, or gives one a name that is
     taken; it names the line.
     """
-    found: dict[Rule, None] = {}
-    for value in run_file(path, HINT).values():
-        members = value if isinstance(value, list | tuple) else [value]
-        found.update(dict.fromkeys(x for x in members if isinstance(x, Rule)))
+    found = rules_among(run_file(path, HINT).values())
     if not found:
         raise FairhandError(f"{path} defines no law", hint=HINT)
     taken = {*BY_NAME, *CLASSES}
@@ -51,7 +48,7 @@ def read_rules(path: Path) -> RuleFile:
                 "a law of your own has to make graphs lighter", place_of(path, rule)
             )
         taken.add(rule.name)
-    file = RuleFile(path, tuple(found))
+    file = RuleFile(path, found)
     verdicts = stored_in(file.proofs)
     for rule in file.rules:
         attach(rule, verdicts.get(rule.name))

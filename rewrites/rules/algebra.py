@@ -1,10 +1,9 @@
-"""Functions that undo or combine each other; and the whole of the algebra's rules."""
+"""Functions that undo or combine each other, and the distributive law."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from . import affine, associative, merging
 from .law_table import equation
 
 law_of = partial(equation, family="algebra")
@@ -29,5 +28,3 @@ SUM_OF_PRODUCTS = law_of(
     family="distributive",
     when="search",
 )
-
-RULES = [*POWERS, *merging.RULES, *affine.RULES, SUM_OF_PRODUCTS, *associative.RULES]

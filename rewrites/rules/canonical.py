@@ -28,5 +28,3 @@ QUOTIENTS = [
         sample=dict(c=(0.5, 3.0, -7.0)),
     )
 ]
-
-RULES = [*PLAIN, *QUOTIENTS]

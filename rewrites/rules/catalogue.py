@@ -5,12 +5,14 @@ A phase runs to a fixpoint before the next begins; the order says why.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 
 from ..language.rule import Rule
 from . import (
     activations,
+    affine,
     algebra,
     associative,
     canonical,
@@ -19,11 +21,14 @@ from . import (
     concat,
     convolution,
     gather,
+    gemm,
     horizontal_fusion,
     identity,
+    linear,
     logic,
     masks,
     matmul,
+    merging,
     movement,
     pad,
     pooling,
@@ -45,8 +50,19 @@ class Phase:
     rules: tuple[Rule, ...]
 
 
-def _phase(name: str, why: str, *families: Sequence[Rule]) -> Phase:
-    return Phase(name, why, tuple(rule for family in families for rule in family))
+def rules_among(values: Iterable[object]) -> tuple[Rule, ...]:
+    """Those that stand there by themselves, or in lists, each once, in their order."""
+    found: dict[Rule, None] = {}
+    for value in values:
+        members = value if isinstance(value, list | tuple) else [value]
+        found.update(dict.fromkeys(x for x in members if isinstance(x, Rule)))
+    return tuple(found)
+
+
+def _phase(name: str, why: str, *families: ModuleType | Sequence[Rule]) -> Phase:
+    """Of files all that they define;"""
+    files = (f.__dict__.values() if isinstance(f, ModuleType) else f for f in families)
+    return Phase(name, why, tuple(x for file in files for x in rules_among(file)))
 
 
 # Where operators are recognised by meaning, too.
@@ -56,37 +72,39 @@ PHASES = (
     _phase(
         "simplify",
         "What changes nothing goes first: later patterns need not look through it.",
-        identity.RULES,
-        logic.RULES,
-        clips.RULES,
-        casts.RULES,
-        movement.RULES,
-        reshape.RULES,
-        slices.RULES,
-        concat.RULES,
-        gather.RULES,
-        pad.RULES,
-        where.RULES,
-        quantization.RULES,
-        masks.RULES,
+        identity,
+        logic,
+        clips,
+        casts,
+        movement,
+        reshape,
+        slices,
+        concat,
+        gather,
+        pad,
+        where,
+        quantization,
+        masks,
     ),
     _phase(
         RECOMPOSE,
         "Whole layers are recognised while their parts still stand as exported.",
-        activations.RULES,
+        activations,
     ),
     _phase(
         "fuse",
         "Weights take in their neighbours; a layer of its own is none by now.",
-        convolution.RULES,
-        matmul.RULES,
-        pooling.RULES,
-        reductions.RULES,
+        convolution,
+        matmul,
+        gemm,
+        linear,
+        pooling,
+        reductions,
     ),
     _phase(
         "sink",
         "Movements go down the graph, where they meet and cancel.",
-        sink_movements.RULES,
+        sink_movements,
     ),
     _phase(
         "merge",
@@ -97,8 +115,11 @@ PHASES = (
         "algebra",
         "Associativity, distributivity and commutativity, where operations are saved;"
         " masks, once attention has all that is its own.",
-        canonical.RULES,
-        algebra.RULES,
+        canonical,
+        algebra,
+        merging,
+        affine,
+        associative.RULES,
         horizontal_fusion.RULES,
         associative.SHARED,
     ),

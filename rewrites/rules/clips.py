@@ -54,5 +54,3 @@ RELUS = [
         family="rectifiers",
     ),
 ]
-
-RULES = [*CHOSEN, *CLIPS, *RELUS]

@@ -60,7 +60,6 @@ def concat_single(law: Law) -> None:
 
 
 RULES: list[Rule] = [
-    concat_single,
     _concat_of_empty("concat_of_empty_first", "first"),
     _concat_of_empty("concat_of_empty_last", "last"),
     _concat_of_concat("first", "after"),

@@ -7,7 +7,7 @@ from typing import Any
 from ..language.operators.contraction import BatchNormalization
 from ..language.operators.elementwise import Add, Div, Mul, Neg, Sqrt, Sub
 from ..language.operators.movement import Pad
-from ..language.rule import Law, Rule
+from ..language.rule import Law
 from ..language.terms import Fn, eq, forall
 from .convolution_patterns import STATISTICS, Convolution, of_both, plus
 
@@ -70,6 +70,3 @@ def conv_padded(law: Law, conv: Convolution) -> None:
     law.rewrite(
         conv(conv.weight, conv.bias, padded), conv(conv.weight, conv.bias, **both)
     )
-
-
-RULES: list[Rule] = [*conv_batchnorm, *conv_mul, *conv_add, *conv_padded]

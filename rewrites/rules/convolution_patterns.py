@@ -7,7 +7,7 @@ is constant and the same throughout a channel.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from ..language.operators.contraction import Conv, ConvTranspose, Einsum
@@ -15,8 +15,9 @@ from ..language.operators.elementwise import Add
 from ..language.operators.movement import Expand, Squeeze, Unsqueeze
 from ..language.operators.reduction import ReduceSum
 from ..language.pattern import Apply, Term, Var
-from ..language.rule import Law, Rule, rule
+from ..language.rule import Law, Rule
 from ..language.terms import Fn, Int, Sizes, axis_range, choose, eq, forall
+from .law_table import Build, variant
 
 
 class Convolution:
@@ -109,52 +110,22 @@ CONV = dict(r=4, x=[2, 4, 5, 6], weight=[6, 2, 3, 3], group=2)
 TRANSPOSED = dict(r=4, x=[2, 4, 5, 6], weight=[4, 6, 3, 3], extra=(0, 0, 1, 0))
 STATISTICS = dict(g=[6], b=[6], m=[6], v=(0.5, 1, 2, 3, 0.1, 1), eps=1e-3)
 
-Build = Callable[[Law, Convolution], None]
-
 
 def of_both(
     *samples: dict[str, Any],
     kinds: Iterable[str] = ("conv", "conv_transpose"),
-    biases: Iterable[bool] = (False, True),
-    **more: Any,
-) -> Callable[[Build], list[Rule]]:
+) -> Callable[[Build[Convolution]], list[Rule]]:
     """A rule for Conv and ConvTranspose each, without and with a bias."""
 
-    def make(function: Build) -> list[Rule]:
-        return [
-            _variant(function, kind, bias, samples, more)
-            for kind in kinds
-            for bias in biases
-        ]
+    def make(function: Build[Convolution], kind: str, bias: bool) -> Rule:
+        turned = kind == "conv_transpose"
+        base: dict[str, Any] = TRANSPOSED if turned else CONV
+        base = base | SPATIAL | PADDED | ({"bias": [6]} if bias else {})
+        given, said = [base | sample for sample in samples], ("conv", kind)
+        words = ("Conv(", "ConvTranspose(") if turned else ("", "")
+        of = partial(Convolution, bias=bias, transposed=turned)
+        return variant(function, of, given, bias, said, words)
 
-    return make
-
-
-def _variant(
-    function: Build,
-    kind: str,
-    bias: bool,
-    samples: tuple[dict[str, Any], ...],
-    more: dict[str, Any],
-) -> Rule:
-    transposed = kind == "conv_transpose"
-
-    def build(law: Law) -> None:
-        function(law, Convolution(law, bias, transposed))
-
-    build.__module__ = function.__module__
-    base: dict[str, Any] = TRANSPOSED if transposed else CONV
-    base = base | SPATIAL | PADDED | ({"bias": [6]} if bias else {})
-    statement = (function.__doc__ or "").strip().split("\n")[0]
-    if transposed:
-        statement = statement.replace("Conv(", "ConvTranspose(")
-    if not bias:
-        statement = statement.replace(", c)", ")")
-    name = function.__name__.replace("conv", kind, 1)
-    return rule(
-        "fusion",
-        name=f"{name}_biased" if bias else name,
-        statement=statement,
-        samples=[base | sample for sample in samples],
-        **more,
-    )(build)
+    return lambda function: [
+        make(function, kind, bias) for kind in kinds for bias in (False, True)
+    ]

@@ -11,39 +11,6 @@ from ..language.terms import Axes, Fn, Int, choose, eq, forall, integer, one_axi
 from .slices import Cut, cut_along
 
 
-@rule(
-    "gather",
-    samples=[
-        dict(x=[2, 7], indices=(1, 2, 3), a=1),
-        dict(x=[2, 7], indices=(0, 3, 6), a=1),
-        dict(x=[2, 7], indices=(6,), a=1),
-    ],
-    measure="flops",  # a Slice is a view
-)
-def gather_range(law: Law) -> None:
-    """Gather(x, [b, b + s, b + 2s, ..]) = Slice(x, from b with step s)"""
-    r = law.rank(low=1)
-    x = law.tensor("x", r)
-    a = law.axis("a", r)
-    indices = law.constant("indices", 1, kinds="int")
-    count, begin = indices.dim(0), indices.element(0)
-    step = choose(count > 1, indices.element(1) - begin, 1)
-    end = begin + (count - 1) * step + 1
-    law.require((count >= 1) & (step >= 1) & (begin >= 0) & (end <= x.dim(a)))
-    if not law.mutant("any_places"):
-        law.require(
-            forall(count, lambda k: eq(indices.element(k), begin + k * step)),
-            "the places don't follow each other",
-        )
-    right = Slice(
-        x,
-        begin=Fn(r, lambda k: choose(eq(k, a), begin, 0)),
-        end=Fn(r, lambda k: choose(eq(k, a), end, x.dim(k))),
-        step=Fn(r, lambda k: choose(eq(k, a), step, 1)),
-    )
-    law.rewrite(Gather(x, indices, axis=a), right)
-
-
 def _gather_of_all(name: str, rank: int, along: int) -> Rule:
     """Places of several axes, all but one of size 1."""
 
@@ -151,10 +118,37 @@ def gather_of_slice(law: Law) -> None:
     )
 
 
-RULES: list[Rule] = [
-    gather_of_one,
-    unsqueeze_of_gather,
-    gather_of_slice,
-    gather_range,
-    _gather_of_all("gather_of_all_4_1", 4, 1),
-]
+@rule(
+    "gather",
+    samples=[
+        dict(x=[2, 7], indices=(1, 2, 3), a=1),
+        dict(x=[2, 7], indices=(0, 3, 6), a=1),
+        dict(x=[2, 7], indices=(6,), a=1),
+    ],
+    measure="flops",  # a Slice is a view
+)
+def gather_range(law: Law) -> None:
+    """Gather(x, [b, b + s, b + 2s, ..]) = Slice(x, from b with step s)"""
+    r = law.rank(low=1)
+    x = law.tensor("x", r)
+    a = law.axis("a", r)
+    indices = law.constant("indices", 1, kinds="int")
+    count, begin = indices.dim(0), indices.element(0)
+    step = choose(count > 1, indices.element(1) - begin, 1)
+    end = begin + (count - 1) * step + 1
+    law.require((count >= 1) & (step >= 1) & (begin >= 0) & (end <= x.dim(a)))
+    if not law.mutant("any_places"):
+        law.require(
+            forall(count, lambda k: eq(indices.element(k), begin + k * step)),
+            "the places don't follow each other",
+        )
+    right = Slice(
+        x,
+        begin=Fn(r, lambda k: choose(eq(k, a), begin, 0)),
+        end=Fn(r, lambda k: choose(eq(k, a), end, x.dim(k))),
+        step=Fn(r, lambda k: choose(eq(k, a), step, 1)),
+    )
+    law.rewrite(Gather(x, indices, axis=a), right)
+
+
+gather_of_all = _gather_of_all("gather_of_all_4_1", 4, 1)

@@ -11,7 +11,8 @@ from ..language.operators.elementwise import Add, Div, Mul, Neg, Sqrt, Sub
 from ..language.operators.movement import Transpose, Unsqueeze
 from ..language.pattern import Apply, Term, Var
 from ..language.rule import Law, Rule, rule
-from ..language.terms import Int, Real, axis_range, choose, eq, forall, integer
+from ..language.terms import Int, Real, axis_range, choose, eq, integer
+from .law_table import Build, fits, variant
 from .product_patterns import row, swap
 
 
@@ -56,42 +57,16 @@ PLAIN = dict(x=[3, 4], w=[4, 5], alpha=1.0, beta=1.0, transA=0, transB=0)
 ODD = dict(x=[4, 3], w=[5, 4], alpha=0.5, beta=2.0, transA=1, transB=1)
 BIAS = dict(c=[5])
 
-Build = Callable[[Law, Layer], None]
-
 
 def with_and_without_bias(
-    *samples: dict[str, Any], plain: bool = False, **more: Any
-) -> Callable[[Build], list[Rule]]:
+    *samples: dict[str, Any], plain: bool = False
+) -> Callable[[Build[Layer]], list[Rule]]:
     """A rule for Gemm without and with c; `plain` where alpha and beta are 1."""
-
-    def make(function: Build) -> list[Rule]:
-        return [
-            _variant(function, bias, plain, samples, more) for bias in (False, True)
-        ]
-
-    return make
-
-
-def _variant(
-    function: Build,
-    bias: bool,
-    plain: bool,
-    samples: tuple[dict[str, Any], ...],
-    more: dict[str, Any],
-) -> Rule:
-    def build(law: Law) -> None:
-        function(law, Layer(law, bias, plain))
-
-    build.__module__ = __name__
-    statement = (function.__doc__ or "").strip().split("\n")[0]
-    name = function.__name__
-    return rule(
-        "fusion",
-        name=f"{name}_biased" if bias else name,
-        statement=statement if bias else statement.replace(", c)", ")"),
-        samples=[(sample | BIAS if bias else sample) for sample in samples],
-        **more,
-    )(build)
+    biased = [sample | BIAS for sample in samples]
+    return lambda function: [
+        variant(function, lambda law: Layer(law, False, plain), samples, False),
+        variant(function, lambda law: Layer(law, True, plain), biased, True),
+    ]
 
 
 @with_and_without_bias(PLAIN | dict(a=[5]), ODD | dict(a=[]))
@@ -105,14 +80,11 @@ def gemm_scaled(law: Law, gemm: Layer) -> None:
     law.rewrite(Mul(gemm.left, a), gemm(weight, bias))
 
 
-def _fitting(law: Law, layer: Layer) -> Var:
+def _fitting(law: Law, result: Term) -> Var:
     """A constant operand that doesn't enlarge the result."""
-    a, result = law.constant_operand("a", 2), layer.left
+    a = law.constant_operand("a", 2)
     if not law.mutant("enlarging"):
-        law.require(
-            forall(2, lambda k: eq(a.dim(k), 1) | eq(a.dim(k), result.dim(k))),
-            "the constant enlarges the result",
-        )
+        law.require(fits(a, result, integer(2)), "the constant enlarges the result")
     return a
 
 
@@ -122,7 +94,7 @@ SHIFTS = [PLAIN | dict(a=[5]), PLAIN | dict(a=[3, 1]), PLAIN | dict(a=[])]
 @with_and_without_bias(*SHIFTS, plain=True)
 def gemm_added(law: Law, gemm: Layer) -> None:
     """Gemm(x, w, c) + a = Gemm(x, w, c + a) where a doesn't enlarge the result"""
-    a = _fitting(law, gemm)
+    a = _fitting(law, gemm.left)
     bias = a if gemm.bias is None else Add(gemm.bias, a)
     law.rewrite(Add(gemm.left, a), gemm(gemm.weight, bias))
 
@@ -172,12 +144,8 @@ def gemm_transposed_weight(law: Law) -> None:
 def matmul_add(law: Law) -> None:
     """x @ w + a = Gemm(x, w, a) of matrices where a doesn't enlarge the result"""
     x, w = law.tensor("x", 2), law.constant("w", 2)
-    a, left = law.constant_operand("a", 2), MatMul(x, w)
-    if not law.mutant("enlarging"):
-        law.require(
-            forall(2, lambda k: eq(a.dim(k), 1) | eq(a.dim(k), left.dim(k))),
-            "the constant enlarges the result",
-        )
+    left = MatMul(x, w)
+    a = _fitting(law, left)
     right = Gemm(x, w, a, alpha=1.0, beta=1.0, transA=0, transB=0)
     law.rewrite(Add(left, a), right)
 
@@ -194,16 +162,3 @@ def matmul_batchnorm(law: Law) -> None:
         BatchNormalization(MatMul(x, w), g, b, m, v, epsilon=eps),
         Gemm(x, Mul(w, scale), bias, alpha=1.0, beta=1.0, transA=0, transB=0),
     )
-
-
-TWICE = dict(x=[3, 4], w=[4, 5], v=[5, 6], b=[5], c=[6])
-
-
-RULES: list[Rule] = [
-    *gemm_scaled,
-    *gemm_added,
-    *gemm_batchnorm,
-    gemm_transposed_weight,
-    matmul_add,
-    matmul_batchnorm,
-]

@@ -32,15 +32,3 @@ def mul_zero(law: Law) -> None:
     product = Mul(x, zero)
     number = law.number(1 if law.mutant("one") else 0)
     law.rewrite(product, Expand(number, shape=sizes_of(product)))
-
-
-RULES = [
-    identity_node,
-    mul_one,
-    div_one,
-    add_zero,
-    add_negative_zero,
-    sub_zero,
-    pow_one,
-    mul_zero,
-]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from ..language.operators import elementwise
 from ..language.pattern import Chain, Leaf, Operator, Term, Var, leaves
@@ -14,6 +14,8 @@ from ..language.terms import Bool, Int, Real, eq, forall
 
 Side: TypeAlias = Callable[..., Term]
 Condition: TypeAlias = tuple[Callable[..., Bool], str]
+Layer = TypeVar("Layer")
+Build: TypeAlias = Callable[[Law, Layer], None]  # a law about a layer
 
 KINDS = ("float", "int", "bool")
 
@@ -93,6 +95,33 @@ def equation(
 
     given = {"r": 2, **_shapes(probe, dropped), **(sample or {})}
     return rule(family, name=name, statement=statement, samples=[given], **more)(build)
+
+
+def variant(
+    function: Build[Layer],
+    layer: Callable[[Law], Layer],
+    samples: Sequence[dict[str, Any]],
+    bias: bool,
+    named: tuple[str, str] = ("", ""),
+    said: tuple[str, str] = ("", ""),
+) -> Rule:
+    """A law of a layer with weights for one form of it, with a bias c or without.
+
+    `named` and `said` are what stands in the name and in the statement, and for what.
+    """
+
+    def build(law: Law) -> None:
+        function(law, layer(law))
+
+    build.__module__ = function.__module__
+    statement = (function.__doc__ or "").strip().split("\n")[0].replace(*said)
+    name = function.__name__.replace(*named, 1)
+    return rule(
+        "fusion",
+        name=f"{name}_biased" if bias else name,
+        statement=statement if bias else statement.replace(", c)", ")"),
+        samples=samples,
+    )(build)
 
 
 def _side(text: str, names: list[str]) -> Side:

@@ -160,10 +160,6 @@ def _matmul_of(name: str, form: str) -> Rule:
 
 
 RULES: list[Rule] = [
-    linear_scaled,
-    linear_shifted_input,
-    product_of_product,
-    linear_of_linear,
     _gemm_of("gemm_of_rows", "rows", False),
     _gemm_of("gemm_of_rows_biased", "rows", True),
     _matmul_of("matmul_of_rows", "rows"),

@@ -8,7 +8,7 @@ from ..language.operators.attention import Attention
 from ..language.operators.elementwise import Add, And, Equal, Where
 from ..language.operators.movement import Expand
 from ..language.pattern import Term
-from ..language.rule import Law, Rule, rule
+from ..language.rule import Law, rule
 from ..language.terms import IntLike, eq, sizes_of
 
 
@@ -45,16 +45,6 @@ def _attention_of(
 SHAPES = dict(q=[2, 3, 4, 8], k=[2, 3, 5, 8], v=[2, 3, 5, 6], m=[2, 1, 4, 5], scale=0.5)
 
 
-# A node fewer stands below an Expand.
-@rule("masks", samples=[dict(SHAPES, z=[2, 3, 4, 5])], measure="order")
-def attention_mask_expanded(law: Law) -> None:
-    """Attention(q, k, v, Expand(m)) = Attention(q, k, v, m)"""
-    m = law.tensor("m", 4, extended=True)
-    expanded = Expand(m, shape=law.sizes("z", 4))
-    left, right = _attention_of(law, expanded, m, extended=True)
-    law.rewrite(left, right)
-
-
 @rule("masks", samples=[dict(SHAPES, m=[], z=[2, 3, 4, 5])], measure="flops")
 def attention_mask_of_zeros(law: Law) -> None:
     """Attention(q, k, v, Expand(0)) = Attention(q, k, v)"""
@@ -71,6 +61,16 @@ def attention_mask_plus_zeros(law: Law) -> None:
     zero = law.filled("zero", 4, 0, kinds="float")
     summed = Add(m, Expand(zero, shape=law.sizes("z", 4)))
     left, right = _attention_of(law, summed, m, kinds="float")
+    law.rewrite(left, right)
+
+
+# A node fewer stands below an Expand.
+@rule("masks", samples=[dict(SHAPES, z=[2, 3, 4, 5])], measure="order")
+def attention_mask_expanded(law: Law) -> None:
+    """Attention(q, k, v, Expand(m)) = Attention(q, k, v, m)"""
+    m = law.tensor("m", 4, extended=True)
+    expanded = Expand(m, shape=law.sizes("z", 4))
+    left, right = _attention_of(law, expanded, m, extended=True)
     law.rewrite(left, right)
 
 
@@ -104,13 +104,3 @@ def where_expanded_condition(law: Law) -> None:
     a, b = law.scalar("a", q), law.scalar("b", q)
     inner = Where(c, b, a) if law.mutant("swapped") else Where(c, a, b)
     law.rewrite(Where(Expand(c, shape=z), a, b), Expand(inner, shape=z))
-
-
-RULES: list[Rule] = [
-    true_and_enlarging,
-    equal_to_true,
-    where_expanded_condition,
-    attention_mask_of_zeros,
-    attention_mask_plus_zeros,
-    attention_mask_expanded,
-]

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from ..language.operators.contraction import MatMul
 from ..language.operators.elementwise import Mul
-from ..language.rule import Law, Rule, rule
-from .gemm import RULES as GEMM_RULES
-from .linear import RULES as LINEAR_RULES
+from ..language.rule import Law, rule
 from .product_patterns import Product, column, row
 
 BATCH = dict(r=3, x=[2, 3, 4], w=[4, 5])
@@ -34,6 +32,3 @@ def matmul_scaled_input(law: Law) -> None:
     a, vector = row(law, "a", product.rank, product.x.dim(product.rank - 1))
     weight = Mul(product.weight, column(vector))
     law.rewrite(MatMul(Mul(product.x, a), product.weight), MatMul(product.x, weight))
-
-
-RULES: list[Rule] = [matmul_scaled, matmul_scaled_input, *GEMM_RULES, *LINEAR_RULES]

@@ -50,5 +50,3 @@ PRODUCTS = [
     floats("(x * c) / d = x * (c / d)", wrong="x * (c * d)", name="mul_div"),
     floats("(x / c) * d = x * (d / c)", wrong="x * (c / d)", name="div_mul"),
 ]
-
-RULES = [*SUMS, *PRODUCTS]

@@ -71,12 +71,3 @@ def tile_to_expand(law: Law) -> None:
         law.require(ones, "an axis of another size than 1 is repeated")
     left = Tile(x, repeats=n)
     law.rewrite(left, Expand(x, shape=sizes_of(left)))
-
-
-RULES: list[Rule] = [
-    expand_identity,
-    expand_expand,
-    expand_first,
-    expand_second,
-    tile_to_expand,
-]

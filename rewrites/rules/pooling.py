@@ -243,11 +243,6 @@ def _squeezed(name: str, operator: Operator, reduction: Operator) -> Rule:
 
 
 RULES: list[Rule] = [
-    max_pool_padded,
-    average_pool_padded,
-    average_pool_zero_padded,
-    average_pool_of_all,
-    max_pool_of_all,
     _squeezed("global_average_pool_squeeze", GlobalAveragePool, ReduceMean),
     _squeezed("global_max_pool_squeeze", GlobalMaxPool, ReduceMax),
     *chain.from_iterable(map(_views, (4, 3, 5))),

@@ -137,5 +137,4 @@ RULES: list[Rule] = [
     _of_transpose("max_of_transpose", ReduceMax),
     _softmax_of_transpose("softmax_of_transpose", Softmax),
     _softmax_of_transpose("logsoftmax_of_transpose", LogSoftmax),
-    mean_as_global_average_pool,
 ]

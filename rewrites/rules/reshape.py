@@ -112,12 +112,3 @@ def reshape_around_unary(law: Law) -> None:
     s, t = (law.sizes(name, law.rank(rank)) for name, rank in ("sm", "tn"))
     g = law.pointwise("g") if law.mutant("other_function") else f
     law.rewrite(Reshape(f(Reshape(x, shape=s)), shape=t), g(Reshape(x, shape=t)))
-
-
-RULES: list[Rule] = [
-    reshape_around_unary,
-    depth_to_space_crd,
-    depth_to_space_dcr,
-    space_to_depth,
-    reshape_below_unary,
-]

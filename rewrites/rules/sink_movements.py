@@ -214,12 +214,7 @@ def slice_of_unary(law: Law) -> None:
 
 
 RULES: list[Rule] = [
-    transpose_below_binary,
-    transpose_below_where,
-    transpose_below_concat,
     *map(_below_split, (2, 3, 4)),
-    concat_of_unary,
-    transpose_below_unary,
     _with_other("transpose_below_constant_first", 0, "constant"),
     _with_other("transpose_below_constant_second", 1, "constant"),
     _with_other("transpose_below_vector_first", 0, "vector"),
@@ -228,8 +223,4 @@ RULES: list[Rule] = [
     _with_other("transpose_below_value_second", 1, "value"),
     _with_other("transpose_below_slopes", 0, "constant", PRelu),
     _with_other("transpose_below_slope", 0, "vector", PRelu),
-    squeeze_around_unary,
-    transpose_below_slice,
-    transpose_below_pad,
-    slice_of_unary,
 ]

@@ -252,12 +252,6 @@ def split_single(law: Law) -> None:
 
 
 RULES: list[Rule] = [
-    slice_everything,
-    slice_slice,
-    slices_of_slice,
-    concat_of_split_2,
-    split_of_concat_2,
-    split_single,
     _slice_of_concat("slice_of_first", 0, False),
     _slice_of_concat("slice_of_second", 1, False),
     _slice_of_concat("first_of_concat", 0, True),

@@ -114,6 +114,7 @@ STATISTICS = dict(g=[6], b=[6], m=[6], v=(0.5, 1, 2, 3, 0.1, 1), eps=1e-3)
 def of_both(
     *samples: dict[str, Any],
     kinds: Iterable[str] = ("conv", "conv_transpose"),
+    biases: Iterable[bool] = (False, True),
 ) -> Callable[[Build[Convolution]], list[Rule]]:
     """A rule for Conv and ConvTranspose each, without and with a bias."""
 
@@ -127,5 +128,5 @@ def of_both(
         return variant(function, of, given, bias, said, words)
 
     return lambda function: [
-        make(function, kind, bias) for kind in kinds for bias in (False, True)
+        make(function, kind, bias) for kind in kinds for bias in biases
     ]

@@ -104,6 +104,11 @@ def number(n: NodeView, name: str, default: float) -> float:
     return float(value) if n.dtype(0) == ir.DataType.DOUBLE else shortest(value)
 
 
+def present(**options: Any) -> dict[str, Any]:
+    """Options without those that are None."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
 def through_signed(
     *, back: bool = True, ordered: bool = False, first: bool = False
 ) -> Callable[[Spelling], Spelling]:

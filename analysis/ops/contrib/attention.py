@@ -8,7 +8,7 @@ from ..facts import fitting_sizes, sizes_windows
 from ..helpers import cache as helpers
 from ..node_view import NodeView
 from ..onnx.attention import scale_of
-from ..operands import number, wanted
+from ..operands import number, present, wanted
 from ..registry import DOMAIN, MANY_TO_MANY, operator
 from .attributes import check_attributes
 
@@ -47,18 +47,17 @@ def _grouped_query(t: Any, n: NodeView, *inputs: Any) -> Any:
     known = n.ints(_TOTAL)
     smooth = n.attr("smooth_softmax", -1) == 1
     window = n.attr("local_window_size", -1)
-    options = {
-        "rotary": (cos, sin) if n.attr("do_rotary", 0) else None,
-        "positions": positions if n.attr("do_rotary", 0) else None,
-        "interleaved": bool(n.attr("rotary_interleaved", 0)) or None,
-        "causal": None if n.attr("causal", 1) else False,
-        "window": window if window >= 0 else None,
-        "bias": bias,
-        "scale": scale_of(n, n.attr("num_heads")) or None,
-        "softcap": number(n, "softcap", 0.0) or None,
-        "sink": 0.0 if sink is None and smooth else sink,
-    }
-    given = {name: value for name, value in options.items() if value is not None}
+    given = present(
+        rotary=(cos, sin) if n.attr("do_rotary", 0) else None,
+        positions=positions if n.attr("do_rotary", 0) else None,
+        interleaved=bool(n.attr("rotary_interleaved", 0)) or None,
+        causal=None if n.attr("causal", 1) else False,
+        window=window if window >= 0 else None,
+        bias=bias,
+        scale=scale_of(n, n.attr("num_heads")) or None,
+        softcap=number(n, "softcap", 0.0) or None,
+        sink=0.0 if sink is None and smooth else sink,
+    )
     helper: Any = helpers.grouped_query_attention
     if n.attr("sliding_window_cache", 0):
         if window < 1 or past_key is None or not n.attr("causal", 1):
@@ -93,12 +92,11 @@ def _sparse(t: Any, n: NodeView, *inputs: Any) -> Any:
     *operands, total, lengths = inputs[:9]
     heads, block = (n.attr("num_heads"), n.attr("kv_num_heads")), _block(n)
     known = n.ints(7)
-    options = {
-        "rotary": tuple(inputs[9:11]) if n.attr("do_rotary", 0) else None,
-        "interleaved": bool(n.attr("rotary_interleaved", 0)) or None,
-        "scale": number(n, "scale", 0.0) or None,
-    }
-    given = {name: value for name, value in options.items() if value is not None}
+    given = present(
+        rotary=tuple(inputs[9:11]) if n.attr("do_rotary", 0) else None,
+        interleaved=bool(n.attr("rotary_interleaved", 0)) or None,
+        scale=number(n, "scale", 0.0) or None,
+    )
     total = known[0] if known else total.item()
     helper = t.helper(helpers.sparse_attention)
     return wanted(n, helper(*operands, total, lengths, heads, block, **given), 3)
@@ -141,13 +139,12 @@ def _masked_decoder(t: Any, n: NodeView, *inputs: Any) -> Any:
         k = k + added[width : 2 * width]
         v = v + added[2 * width :]
     lowered = number(n, "mask_filter_value", -10000.0)
-    options = {
-        "mask": mask,
-        "bias": bias,
-        "source": source,
-        "lowered": None if lowered == -10000 else lowered,
-    }
-    given = {name: value for name, value in options.items() if value is not None}
+    given = present(
+        mask=mask,
+        bias=bias,
+        source=source,
+        lowered=None if lowered == -10000 else lowered,
+    )
     if source is not None and beams is not None:
         known = n.const(_BEAMS)
         given["beams"] = beams.item() if known is None else int(known.flat[0])

@@ -13,7 +13,7 @@ from ..facts.requirements import IndexOf
 from ..helpers import packed as helpers
 from ..module_form import ModuleForm, Weight
 from ..node_view import NodeView
-from ..operands import converted
+from ..operands import converted, present
 from ..registry import DOMAIN, MANY_TO_MANY, SHUFFLE, operator
 from .attributes import check_attributes
 
@@ -26,11 +26,6 @@ def _positive(n: NodeView, name: str) -> int:
     if not isinstance(found, int) or found < 1:
         n.refuse(f"{n.node.op_type} needs a positive {name}")
     return found
-
-
-def given(**options: Any) -> dict[str, Any]:
-    """Options without those that are None."""
-    return {name: value for name, value in options.items() if value is not None}
 
 
 # ---- MatMulNBits
@@ -126,7 +121,7 @@ def _matmul_nbits(
     bias: Any = None,
 ) -> Any:
     bits, block = _packing(n)
-    options = given(
+    options = present(
         zero_points=zeros, bias=bias, bits=None if bits == 4 else bits, groups=groups
     )
 
@@ -170,7 +165,7 @@ def _matmul_bnb4(t: Any, n: NodeView, x: Any, weight: Any, absmax: Any) -> Any:
     if kind not in (0, 1):
         n.refuse(f"MatMulBnb4 with quant_type {kind}")
     levels = _NF4 if kind else _FP4
-    options = given(transposed=None if n.attr("transB", 1) else False)
+    options = present(transposed=None if n.attr("transB", 1) else False)
     helper = t.helper(helpers.float4_linear)
     return helper(x, weight, absmax, levels, sizes, block, **options)
 
@@ -189,7 +184,7 @@ def _gather_numbers(
     axis, along = n.attr("gather_axis", 0), n.attr("quantize_axis", 1)
     if block < 1 or not (-rank <= axis < rank and -rank <= along < rank):
         n.refuse("GatherBlockQuantized along an axis that is not there")
-    options = given(
+    options = present(
         zero_points=zeros,
         axis=axis % rank or None,
         along=None if along % rank == rank - 1 else along % rank,
@@ -220,7 +215,7 @@ def _gather_block_quantized(
         n.refuse("GatherBlockQuantized along other than the first axis")
     if n.attr("quantize_axis", 1) % (last + 1) != last or block < 1:
         n.refuse("GatherBlockQuantized in blocks of other than the last axis")
-    options = given(
+    options = present(
         zero_points=zeros,
         bits=None if bits == 4 else bits,
         block=None if block == 128 else block,

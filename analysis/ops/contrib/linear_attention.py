@@ -8,7 +8,7 @@ from typing import Any
 from ..facts import sizes_windows
 from ..helpers import linear_attention as helpers
 from ..node_view import NodeView
-from ..operands import number, wanted
+from ..operands import number, present, wanted
 from ..registry import MANY_TO_MANY, operator
 
 # Which inputs an update rule uses: the decay, and the update rate beta.
@@ -46,8 +46,7 @@ def linear_attention(
     scale: Any = number(n, "scale", 0.0)
     if not scale:
         scale = 1 / math.sqrt(n.size(0, 2, "size") // heads[0])
-    given = {"state": state, "decay": decay, "beta": beta}
-    options = {name: x for name, x in given.items() if x is not None}
+    options = present(state=state, decay=decay, beta=beta)
     made = t.helper(helpers.linear_attention)(q, k, v, heads, scale, **options)
     return wanted(n, made, 2)
 
@@ -63,8 +62,7 @@ def causal_conv(
     t: Any, n: NodeView, x: Any, weight: Any, bias: Any = None, state: Any = None
 ) -> Any:
     """A depthwise convolution that looks back alone, and its state."""
-    given = {"bias": bias, "state": state}
-    options = {name: operand for name, operand in given.items() if operand is not None}
+    options = present(bias=bias, state=state)
     made = t.helper(helpers.causal_conv1d)(x, weight, **options)
     if n.attr("activation", "none") == "none":
         return wanted(n, made, 2)

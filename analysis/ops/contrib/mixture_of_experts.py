@@ -10,10 +10,9 @@ from ..facts.sizes_elementwise import like_input
 from ..helpers import experts as helpers
 from ..helpers import packed as blocks
 from ..node_view import NodeView
-from ..operands import number
+from ..operands import number, present
 from ..registry import DOMAIN, MANY_TO_MANY, operator
 from .attributes import check_attributes
-from .block_quantized import given
 
 
 def _check(
@@ -69,7 +68,7 @@ def _moe(
     _check(n, (0, 1, 2, 4))
     if any(g is not None for g in gate):
         n.refuse("MoE with a third weight is not supported")
-    biases = given(up_bias=up_bias, down_bias=down_bias)
+    biases = present(up_bias=up_bias, down_bias=down_bias)
     helper = t.helper(helpers.mixture_of_experts)
     return helper(x, router, up, down, **biases, **_options(t, n))
 
@@ -90,13 +89,13 @@ def _qmoe(t: Any, n: NodeView, x: Any, router: Any, *inputs: Any) -> Any:
     weights = t.helper(blocks.expert_weights)
     few = {} if bits == 4 else {"bits": bits}
     full = [
-        weights(packed, scales, **given(zero_points=zeros), **few)
+        weights(packed, scales, **present(zero_points=zeros), **few)
         for packed, scales, zeros in (
             (up, up_scales, up_zeros),
             (down, down_scales, down_zeros),
         )
     ]
-    biases = given(up_bias=up_bias, down_bias=down_bias)
+    biases = present(up_bias=up_bias, down_bias=down_bias)
     helper = t.helper(helpers.mixture_of_experts)
     # The shares are those among the chosen experts, whatever the attribute says.
     options = _options(t, n) | {"normalise": True}

@@ -8,7 +8,7 @@ from ..facts import sizes_windows
 from ..helpers import recurrent as helpers
 from ..node_view import NodeView
 from ..onnx.recurrent import options_of
-from ..operands import wanted
+from ..operands import present, wanted
 from ..registry import DOMAIN, MANY_TO_MANY, operator
 from .attributes import check_attributes
 from .linear_attention import causal_conv, linear_attention
@@ -50,8 +50,7 @@ for _name, _spelling, _shape in (
 @operator("DynamicQuantizeLSTM", since=1, domain=DOMAIN, mapping=MANY_TO_MANY)
 def _quantized_lstm(t: Any, n: NodeView, x: Any, w: Any, r: Any, *more: Any) -> Any:
     bias, lengths, h, c, peepholes, *numbers = more
-    given = {"bias": bias, "lengths": lengths, "h": h, "c": c, "peepholes": peepholes}
-    options = {name: value for name, value in given.items() if value is not None}
+    options = present(bias=bias, lengths=lengths, h=h, c=c, peepholes=peepholes)
     options |= options_of(n)
     w_numbers, r_numbers = tuple(numbers[:2]), tuple(numbers[2:])
     made = t.helper(helpers.run_dynamic_quantized_lstm)(

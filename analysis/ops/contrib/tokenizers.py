@@ -10,7 +10,7 @@ from ..helpers import hashes as helpers
 from ..helpers import strings as string_helpers
 from ..node_view import NodeView
 from ..onnx.strings import python_pattern
-from ..operands import wanted
+from ..operands import present, wanted
 from ..registry import DOMAIN, MANY_TO_MANY, ONE_TO_ONE, OPAQUE, OpDef, define, operator
 from .attributes import check_attributes
 
@@ -54,16 +54,15 @@ def _ngrams(
     known = n.const(5) if end is not None else None
     if end is not None:
         end = end.reshape(()) if known is None else int(known.reshape(-1)[0])
-    options = {
-        "longest": longest,
-        "heads": heads,
-        "missing": n.attr("pad_id", 0) if end is None else end,
-        "past": past,
-        "offsets": offsets,
-        "segments": segments,
-        "end": end if n.attr("reset_on_eos", 0) else None,
-    }
-    given = {name: x for name, x in options.items() if x is not None}
+    given = present(
+        longest=longest,
+        heads=heads,
+        missing=n.attr("pad_id", 0) if end is None else end,
+        past=past,
+        offsets=offsets,
+        segments=segments,
+        end=end if n.attr("reset_on_eos", 0) else None,
+    )
     found = t.helper(helpers.ngram_hashes)(ids, multipliers, sizes, **given)
     return wanted(n, found, 2)
 

@@ -14,7 +14,7 @@ from ..facts.requirements import Between, IndexOf
 from ..helpers import attention as helpers
 from ..helpers import rotary
 from ..node_view import NodeView
-from ..operands import number, wanted
+from ..operands import number, present, wanted
 from ..registry import MANY_TO_MANY, operator
 
 _MASK, _PAST_KEY, _LENGTHS = 3, 4, 6
@@ -127,20 +127,19 @@ def _attention(
         n.refuse("Attention with a mask of such a type is not supported")
     if is_plain(n):
         return _scaled_dot_product(t, n, q, k, v, mask)
-    options = {
-        "mask": mask,
-        "past_key": past_key,
-        "past_value": past_value,
-        "lengths": lengths,
-        "heads": _heads(n) if n.rank(0) == 3 else None,
-        "scale": scale_of(n),
-        "causal": bool(n.attr("is_causal", 0)) or None,
-        "softcap": number(n, "softcap", 0.0) or None,
-        "window": _window(n),
-        "softmax_dtype": _softmax_dtype(t, n),
-        "scores": n.attr("qk_matmul_output_mode", 0) or None,
-    }
-    given = {name: value for name, value in options.items() if value is not None}
+    given = present(
+        mask=mask,
+        past_key=past_key,
+        past_value=past_value,
+        lengths=lengths,
+        heads=_heads(n) if n.rank(0) == 3 else None,
+        scale=scale_of(n),
+        causal=bool(n.attr("is_causal", 0)) or None,
+        softcap=number(n, "softcap", 0.0) or None,
+        window=_window(n),
+        softmax_dtype=_softmax_dtype(t, n),
+        scores=n.attr("qk_matmul_output_mode", 0) or None,
+    )
     return wanted(n, t.helper(helpers.masked_attention)(q, k, v, **given), 4)
 
 

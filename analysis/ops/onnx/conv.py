@@ -13,6 +13,7 @@ from ..helpers import conv as helpers
 from ..helpers import quant as quant_helpers
 from ..module_form import ModuleForm, Weight, unusual
 from ..node_view import NodeView
+from ..operands import present
 from ..quant_layers import bias, integers
 from ..registry import MANY_TO_MANY, operator
 from .windows import Windows, padded, short, windows
@@ -267,12 +268,11 @@ def _deform_conv(
     if n.dtype(0) in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
         n.refuse("DeformConv in half precision is not supported")
     w = windows(n, kernel_sizes(n))
-    options = {
-        "bias": bias,
-        "mask": mask,
-        "stride": w.stride if set(w.stride) != {1} else None,
-        "padding": (*w.begin, *w.end) if any((*w.begin, *w.end)) else None,
-        "dilation": w.dilation if w.dilated() else None,
-    }
-    given = {k: v for k, v in options.items() if v is not None}
+    given = present(
+        bias=bias,
+        mask=mask,
+        stride=w.stride if set(w.stride) != {1} else None,
+        padding=(*w.begin, *w.end) if any((*w.begin, *w.end)) else None,
+        dilation=w.dilation if w.dilated() else None,
+    )
     return t.helper(helpers.deform_conv2d)(x, weight, offset, **given)

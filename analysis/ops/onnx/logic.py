@@ -18,40 +18,23 @@ from ..registry import ONE_TO_ONE, operator
 # ---- comparisons
 
 
-@through_signed(back=False, ordered=True)
-def _less(t: Any, n: NodeView, a: Any, b: Any) -> Any:
-    return a < b
+_COMPARISON: dict[str, Any] = dict(mapping=ONE_TO_ONE, scalars=(0, 1), result="mask")
 
 
-@through_signed(back=False, ordered=True)
-def _less_or_equal(t: Any, n: NodeView, a: Any, b: Any) -> Any:
-    return a <= b
-
-
-@through_signed(back=False, ordered=True)
-def _greater(t: Any, n: NodeView, a: Any, b: Any) -> Any:
-    return a > b
-
-
-@through_signed(back=False, ordered=True)
-def _greater_or_equal(t: Any, n: NodeView, a: Any, b: Any) -> Any:
-    return a >= b
-
-
+@operator("Equal", since=7, **_COMPARISON)
 def _equal(t: Any, n: NodeView, a: Any, b: Any) -> Any:
     n.dtype(0)  # refuses strings
     return exact(a) == exact(b)
 
 
 for _name, _since, _spelling in (
-    ("Equal", 7, _equal),
-    ("Greater", 7, _greater),
-    ("GreaterOrEqual", 12, _greater_or_equal),
-    ("Less", 7, _less),
-    ("LessOrEqual", 12, _less_or_equal),
+    ("Greater", 7, lambda t, n, a, b: a > b),
+    ("GreaterOrEqual", 12, lambda t, n, a, b: a >= b),
+    ("Less", 7, lambda t, n, a, b: a < b),
+    ("LessOrEqual", 12, lambda t, n, a, b: a <= b),
 ):
-    operator(_name, since=_since, mapping=ONE_TO_ONE, scalars=(0, 1), result="mask")(
-        _spelling
+    operator(_name, since=_since, **_COMPARISON)(
+        through_signed(back=False, ordered=True)(_spelling)
     )
 
 
@@ -77,10 +60,9 @@ for _name, _since, _spelling in (
 operator("Not", since=1, mapping=ONE_TO_ONE, result="mask")(lambda t, n, x: ~x)
 
 
-@operator("BitwiseNot", since=18, mapping=ONE_TO_ONE)
-@through_signed()
-def _bitwise_not(t: Any, n: NodeView, x: Any) -> Any:
-    return ~x
+operator("BitwiseNot", since=18, mapping=ONE_TO_ONE)(
+    through_signed()(lambda t, n, x: ~x)
+)
 
 
 @through_signed()

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from ..facts import cuts, fitting_sizes, flop_counts, sizes_windows, tiles
 from ..helpers import pool as helpers
 from ..node_view import NodeView
-from ..operands import wanted
+from ..operands import present, wanted
 from ..registry import MANY_TO_MANY, operator
 from .windows import Windows, padded, short, windows
 
@@ -132,13 +132,12 @@ def _average_pool(t: Any, n: NodeView, x: Any) -> Any:
     fits = _fits_torch(w) and not w.dilated()
     counted = w.ceil or w.dilated() or not include  # beyond F.avg_pool2d
     if not fits and counted and not w.same:
-        facts = {
-            "padding": (*w.begin, *w.end) if any((*w.begin, *w.end)) else None,
-            "dilation": w.dilation if w.dilated() else None,
-            "ceil_mode": w.ceil or None,
-            "count_include_pad": include or None,
-        }
-        given = {k: v for k, v in facts.items() if v is not None}
+        given = present(
+            padding=(*w.begin, *w.end) if any((*w.begin, *w.end)) else None,
+            dilation=w.dilation if w.dilated() else None,
+            ceil_mode=w.ceil or None,
+            count_include_pad=include or None,
+        )
         return t.helper(helpers.average_pool)(x, w.kernel, w.stride, **given)
     kernel, options = _arguments(w, padding=fits)
     if fits and any(w.begin) and not include:

@@ -13,7 +13,7 @@ from ..facts.requirements import Between
 from ..helpers import recurrent as helpers
 from ..module_form import ModuleForm, Weight
 from ..node_view import NodeView
-from ..operands import number, wanted
+from ..operands import number, present, wanted
 from ..registry import MANY_TO_MANY, operator
 from .recurrent_layout import first_axis, is_zero, surroundings, whole_length
 
@@ -237,8 +237,7 @@ def _looped(t: Any, n: NodeView, x: Any, w: Any, r: Any, *rest: Any) -> Any:
     names = ["bias", "lengths", "h", "c", "peepholes"]
     if kind != "LSTM":
         names = names[:3]
-    given = dict(zip(names, rest, strict=False))
-    options = {name: value for name, value in given.items() if value is not None}
+    options = present(**dict(zip(names, rest, strict=False)))
     options |= options_of(n)
     if n.attr("linear_before_reset", 0):
         options["reset_after"] = True

@@ -12,7 +12,7 @@ from ...graph.shape_facts import DimsResult, NodeFacts
 from ..facts import sizes_elementwise
 from ..helpers import search as helpers
 from ..node_view import NodeView
-from ..operands import number, wanted
+from ..operands import number, present, wanted
 from ..registry import MANY_TO_MANY, OWN, operator
 
 _LEAST, _PENALTY, _WORDS = 2, 3, 4
@@ -21,15 +21,14 @@ _LEAST, _PENALTY, _WORDS = 2, 3, 4
 def _allowed(t: Any, n: NodeView, scores: Any, sequences: Any, *more: Any) -> Any:
     """Scores as they are, unless something forbids words."""
     least, penalty, words, first, prompt = (*more, *[None] * 5)[:5]
-    options = {
-        "least": _item(n, _LEAST, least, 0),
-        "penalty": _item(n, _PENALTY, penalty, 1),
-        "ngram": n.attr("ngram", 0) or None,
-        "words": words,
-        "first": first,
-        "prompt": None if prompt is None else prompt.shape[1],
-    }
-    given = {name: value for name, value in options.items() if value is not None}
+    given = present(
+        least=_item(n, _LEAST, least, 0),
+        penalty=_item(n, _PENALTY, penalty, 1),
+        ngram=n.attr("ngram", 0) or None,
+        words=words,
+        first=first,
+        prompt=None if prompt is None else prompt.shape[1],
+    )
     if not given:
         return scores
     helper = t.helper(helpers.allowed_scores)

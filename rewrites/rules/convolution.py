@@ -8,8 +8,9 @@ from ..language.operators.contraction import BatchNormalization
 from ..language.operators.elementwise import Add, Div, Mul, Neg, Sqrt, Sub
 from ..language.operators.movement import Pad
 from ..language.rule import Law
-from ..language.terms import Fn, eq, forall
+from ..language.terms import Fn
 from .convolution_patterns import STATISTICS, Convolution, of_both, plus
+from .pad import added_around
 
 
 @of_both(STATISTICS)
@@ -51,17 +52,9 @@ def conv_add(law: Law, conv: Convolution) -> None:
 def conv_padded(law: Law, conv: Convolution) -> None:
     """Conv(Pad(x), w, c) = Conv(x, w, c) with these pads"""
     r = conv.rank
-    before, after = law.fn("before", r), law.fn("after", r)
+    before, after = added_around(law, r)
     low, high = conv.geometry["low"], conv.geometry["high"]
     assert isinstance(low, Fn) and isinstance(high, Fn)
-    law.require(
-        forall(r, lambda k: (before(k) >= 0) & (after(k) >= 0)), "a Pad that cuts"
-    )
-    if not law.mutant("channels"):
-        law.require(
-            forall(r, lambda k: (k >= 2) | (eq(before(k), 0) & eq(after(k), 0))),
-            "channels are padded",
-        )
     padded = Pad(conv.x, None, low=before, high=after, mode="constant")
     both: dict[str, Any] = {
         "low": Fn(r, lambda k: low(k) + before(k)),

@@ -6,57 +6,9 @@ import numpy as np
 
 from ..language.operators.movement import Gather, Slice, Squeeze, Unsqueeze
 from ..language.pattern import Var
-from ..language.rule import Law, Rule, rule
+from ..language.rule import Law, rule
 from ..language.terms import Axes, Fn, Int, choose, eq, forall, integer, one_axis
 from .slices import Cut, cut_along
-
-
-def _gather_of_all(name: str, rank: int, along: int) -> Rule:
-    """Places of several axes, all but one of size 1."""
-
-    def build(law: Law) -> None:
-        r = law.rank(low=1)
-        x = law.tensor("x", r)
-        a = law.axis("a", r)
-        indices = law.constant("indices", rank, kinds="int")
-        for k in range(rank):
-            if k != along:
-                law.require(eq(indices.dim(k), 1), "the places form several rows")
-        count = indices.dim(along)
-        if not law.mutant("fewer"):
-            law.require(eq(count, x.dim(a)), "not all places are taken")
-        if not law.mutant("any_order"):
-            law.require(
-                forall(
-                    count,
-                    lambda k: eq(
-                        indices.element(*(k if j == along else 0 for j in range(rank))),
-                        k,
-                    ),
-                ),
-                "the places don't count up from 0",
-            )
-        more = rank - 1
-        b = choose(a > 0, a - 1, a) if law.mutant("other_axis") else a
-        kept = b + along
-        added = Axes(
-            r + more,
-            lambda k: (k >= b) & (k <= b + more) & ~eq(k, kept),
-            numbering=(
-                integer(more),
-                lambda j: choose(j < b, j, choose(eq(j, b), kept, j + more)),
-                lambda k: choose(k < b, k, choose(eq(k, kept), b, k - more)),
-            ),
-        )
-        law.rewrite(Gather(x, indices, axis=a), Unsqueeze(x, axes=added))
-
-    shape = [3 if j == along else 1 for j in range(rank)]
-    return rule(
-        "gather",
-        name=name,
-        statement="Gather(x, [[0, 1, .., n - 1]], a) = Unsqueeze(x, a), x of n along a",
-        samples=[dict(x=[2, 3], a=1, indices=np.arange(3).reshape(shape))],
-    )(build)
 
 
 def _index(law: Law, rank: int) -> Var:
@@ -151,4 +103,39 @@ def gather_range(law: Law) -> None:
     law.rewrite(Gather(x, indices, axis=a), right)
 
 
-gather_of_all = _gather_of_all("gather_of_all_4_1", 4, 1)
+@rule(
+    "gather",
+    name="gather_of_all_4_1",
+    samples=[dict(x=[2, 3], a=1, indices=np.arange(3).reshape(1, 3, 1, 1))],
+)
+def gather_of_all(law: Law) -> None:
+    """Gather(x, [[0, 1, .., n - 1]], a) = Unsqueeze(x, a), x of n along a
+
+    Places of four axes, all but the second of size 1.
+    """
+    r = law.rank(low=1)
+    x = law.tensor("x", r)
+    a = law.axis("a", r)
+    indices = law.constant("indices", 4, kinds="int")
+    for k in (0, 2, 3):
+        law.require(eq(indices.dim(k), 1), "the places form several rows")
+    count = indices.dim(1)
+    if not law.mutant("fewer"):
+        law.require(eq(count, x.dim(a)), "not all places are taken")
+    if not law.mutant("any_order"):
+        law.require(
+            forall(count, lambda k: eq(indices.element(0, k, 0, 0), k)),
+            "the places don't count up from 0",
+        )
+    b = choose(a > 0, a - 1, a) if law.mutant("other_axis") else a
+    kept = b + 1
+    added = Axes(
+        r + 3,
+        lambda k: (k >= b) & (k <= b + 3) & ~eq(k, kept),
+        numbering=(
+            integer(3),
+            lambda j: choose(j < b, j, choose(eq(j, b), kept, j + 3)),
+            lambda k: choose(k < b, k, choose(eq(k, kept), b, k - 3)),
+        ),
+    )
+    law.rewrite(Gather(x, indices, axis=a), Unsqueeze(x, axes=added))

@@ -7,7 +7,7 @@ that the model was written with. So these are applied where a caller asks for th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from ..language.operators.contraction import Conv, Gemm, MatMul
 from ..language.operators.elementwise import Add
@@ -135,55 +135,44 @@ BIASES = dict(va=[3], vb=[2], vc=[5])
 Build = Callable[[Law, int, bool], None]
 
 # What it says, the law, and a sample.
-Merge: TypeAlias = tuple[str, Build, dict[str, Any]]
-MATMULS: Merge = (
-    "x @ a, x @ b = Split(x @ Concat(a, b))",
-    _matmuls,
-    dict(r=3, x=[2, 3, 4]) | MATRICES,
-)
-GEMMS: Merge = (
-    "Gemm(x, a), Gemm(x, b) = Split(Gemm(x, Concat(a, b)))",
-    _gemms,
-    dict(x=[3, 4], transB=0) | MATRICES,
-)
-CONVS: Merge = (
-    "Conv(x, a), Conv(x, b) = Split(Conv(x, Concat(a, b)))",
-    _convs,
-    CONV | KERNELS,
-)
+MERGES: dict[str, tuple[str, Build, dict[str, Any]]] = {
+    "matmuls": (
+        "x @ a, x @ b = Split(x @ Concat(a, b))",
+        _matmuls,
+        dict(r=3, x=[2, 3, 4]) | MATRICES,
+    ),
+    "gemms": (
+        "Gemm(x, a), Gemm(x, b) = Split(Gemm(x, Concat(a, b)))",
+        _gemms,
+        dict(x=[3, 4], transB=0) | MATRICES,
+    ),
+    "convs": (
+        "Conv(x, a), Conv(x, b) = Split(Conv(x, Concat(a, b)))",
+        _convs,
+        CONV | KERNELS,
+    ),
+}
 
 
-def _merge(name: str, merge: Merge, count: int, bias: bool = False) -> Rule:
-    statement, function, sample = merge
+def _merge(kind: str, count: int, bias: bool) -> Rule:
+    """As in "convs_merged", or "convs_merged_3_biased"."""
+    statement, function, sample = MERGES[kind]
 
     def build(law: Law) -> None:
         function(law, count, bias)
 
     return rule(
         "horizontal",
-        name=name,
+        name=f"{kind}_merged" + "_3" * (count == 3) + "_biased" * bias,
         statement=statement,
         samples=[BIASES | sample],
         when="asked",
     )(build)
 
 
-# Three at once keep their order, so they come first.
-RULES: list[Rule] = [
-    _merge("matmuls_merged_3", MATMULS, 3),
-    _merge("matmuls_merged", MATMULS, 2),
-    _merge("gemms_merged_3", GEMMS, 3),
-    _merge("gemms_merged", GEMMS, 2),
-    _merge("convs_merged_3", CONVS, 3),
-    _merge("convs_merged", CONVS, 2),
-]
-
-# Applied first: a product that has been merged leaves its parts' biases behind.
-BIASED = [
-    _merge("matmuls_merged_3_biased", MATMULS, 3, bias=True),
-    _merge("matmuls_merged_biased", MATMULS, 2, bias=True),
-    _merge("gemms_merged_3_biased", GEMMS, 3, bias=True),
-    _merge("gemms_merged_biased", GEMMS, 2, bias=True),
-    _merge("convs_merged_3_biased", CONVS, 3, bias=True),
-    _merge("convs_merged_biased", CONVS, 2, bias=True),
-]
+# Three at once keep their order, so they come first; and those with biases are applied
+# before: a product that has been merged leaves its parts' biases behind.
+RULES, BIASED = (
+    [_merge(kind, count, bias) for kind in MERGES for count in (3, 2)]
+    for bias in (False, True)
+)

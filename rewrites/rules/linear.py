@@ -6,7 +6,6 @@ after the product; the product itself takes them as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ..language.operators.contraction import Gemm, MatMul
@@ -14,7 +13,7 @@ from ..language.operators.elementwise import Add, Mul
 from ..language.operators.movement import Reshape, Squeeze, Unsqueeze
 from ..language.pattern import Apply, Term
 from ..language.rule import Law, Rule, rule
-from ..language.terms import Int, IntLike, Sizes, axis_range, eq, fixed
+from ..language.terms import Int, Sizes, axis_range, eq, fixed
 from .product_patterns import Product, row
 
 BATCH = dict(r=3, x=[2, 3, 4], w=[4, 5], v=[5])
@@ -91,14 +90,14 @@ class Flattened:
         self.axes = sizes[:front]
         whole = fixed([*self.axes, self.width])
         self.whole = (
-            self.x if inner == 1 else Reshape(self.x, shape=_sizes(whole, front + 1))
+            self.x if inner == 1 else Reshape(self.x, shape=Sizes(front + 1, whole))
         )
-        self.matrix = Reshape(self.x, shape=_sizes(fixed([self.rows, self.width]), 2))
+        self.matrix = Reshape(self.x, shape=Sizes(2, fixed([self.rows, self.width])))
 
     def restored(self, result: Term, columns: Int) -> Apply:
         """The result with its axes in front."""
         axes = list(reversed(self.axes)) if self.law.mutant("order") else self.axes
-        return Reshape(result, shape=_sizes(fixed([*axes, columns]), self.front + 1))
+        return Reshape(result, shape=Sizes(self.front + 1, fixed([*axes, columns])))
 
 
 def _product(sizes: list[Int]) -> Int:
@@ -108,13 +107,20 @@ def _product(sizes: list[Int]) -> Int:
     return total
 
 
-def _sizes(values: Callable[[IntLike], Int], rank: int) -> Sizes:
-    return Sizes(rank, values)
+# How many axes of x are flattened, and how many are summed over; and a sample of x.
+FORMS = {"rows": (2, 1), "heads": (2, 2)}
+SAMPLES = {"rows": [2, 3, 4], "heads": [2, 3, 2, 2]}
 
 
-def _flattened_gemm(front: int, inner: int, bias: bool) -> Callable[[Law], None]:
+def _gemm_of(name: str, form: str, bias: bool) -> Rule:
+    @rule(
+        "fusion",
+        name=name,
+        statement="Reshape(Gemm(Reshape(x), w)) = x @ w",
+        samples=[dict(x=SAMPLES[form], w=[4, 5]) | (dict(c=[5]) if bias else {})],
+    )
     def build(law: Law) -> None:
-        flat, weight = Flattened(law, front, inner), law.constant("w", 2)
+        flat, weight = Flattened(law, *FORMS[form]), law.constant("w", 2)
         added = law.constant("c", 1) if bias else None
         plain: dict[str, Any] = dict(alpha=1.0, beta=1.0, transA=0, transB=0)
         product = MatMul(flat.whole, weight)
@@ -126,37 +132,20 @@ def _flattened_gemm(front: int, inner: int, bias: bool) -> Callable[[Law], None]
     return build
 
 
-def _flattened_matmul(front: int, inner: int) -> Callable[[Law], None]:
+def _matmul_of(name: str, form: str) -> Rule:
+    @rule(
+        "fusion",
+        name=name,
+        statement="Reshape(Reshape(x) @ y) = x @ y",
+        samples=[dict(x=SAMPLES[form], y=[4, 5])],
+    )
     def build(law: Law) -> None:
-        flat, y = Flattened(law, front, inner), law.tensor("y", 2)
+        flat, y = Flattened(law, *FORMS[form]), law.tensor("y", 2)
         law.rewrite(
             flat.restored(MatMul(flat.matrix, y), y.dim(1)), MatMul(flat.whole, y)
         )
 
     return build
-
-
-# How many axes of x are flattened, and how many are summed over.
-FORMS = {"rows": (2, 1), "heads": (2, 2)}
-SAMPLES = {"rows": [2, 3, 4], "heads": [2, 3, 2, 2]}
-
-
-def _gemm_of(name: str, form: str, bias: bool) -> Rule:
-    return rule(
-        "fusion",
-        name=name,
-        statement="Reshape(Gemm(Reshape(x), w)) = x @ w",
-        samples=[dict(x=SAMPLES[form], w=[4, 5]) | (dict(c=[5]) if bias else {})],
-    )(_flattened_gemm(*FORMS[form], bias))
-
-
-def _matmul_of(name: str, form: str) -> Rule:
-    return rule(
-        "fusion",
-        name=name,
-        statement="Reshape(Reshape(x) @ y) = x @ y",
-        samples=[dict(x=SAMPLES[form], y=[4, 5])],
-    )(_flattened_matmul(*FORMS[form]))
 
 
 RULES: list[Rule] = [

@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from ..language.operators.movement import Pad, Slice
 from ..language.rule import Law, rule
-from ..language.terms import Fn, eq, forall
+from ..language.terms import Fn, Int, eq, forall
 from .slices import Cut
+
+
+def added_around(law: Law, rank: Int) -> tuple[Fn, Fn]:
+    """The pads of an image, which nothing is cut off, before and behind it."""
+    before, after = law.fn("before", rank), law.fn("after", rank)
+    law.require(
+        forall(rank, lambda k: (before(k) >= 0) & (after(k) >= 0)), "a Pad that cuts"
+    )
+    if not law.mutant("channels"):
+        law.require(
+            forall(rank, lambda k: (k >= 2) | (eq(before(k), 0) & eq(after(k), 0))),
+            "channels are padded",
+        )
+    return before, after
 
 
 @rule("pad", samples=[dict(x=[2, 3], low=(0, 0), high=(0, 0))])

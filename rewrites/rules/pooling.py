@@ -26,6 +26,7 @@ from ..language.terms import (
     fixed,
     forall,
 )
+from .pad import added_around
 
 
 class Pool:
@@ -96,15 +97,7 @@ ALL = POOL | dict(kernel=(1, 1, 6, 7))
 def take_pad(law: Law, pool: Pool, value: Term | None) -> None:
     """Pool(Pad(x, value)) = Pool(x) with these pads."""
     r, low, high = pool.rank, pool.low, pool.high
-    before, after = law.fn("before", r), law.fn("after", r)
-    law.require(
-        forall(r, lambda k: (before(k) >= 0) & (after(k) >= 0)), "a Pad that cuts"
-    )
-    if not law.mutant("channels"):
-        law.require(
-            forall(r, lambda k: (k >= 2) | (eq(before(k), 0) & eq(after(k), 0))),
-            "channels are padded",
-        )
+    before, after = added_around(law, r)
     # ONNX Runtime and PyTorch take no window that sees pads alone.
     law.require(
         forall(
@@ -126,36 +119,30 @@ def take_pad(law: Law, pool: Pool, value: Term | None) -> None:
 
 
 def _padded(
-    operator: Operator, number: Any, counted: int, given: bool
-) -> Callable[[Law], None]:
+    name: str, operator: Operator, value: str, number: Any = None, counted: int = 0
+) -> Rule:
+    """A Pad by `value`; one that gives none has 0."""
+    said = f"{operator}(Pad(x{value})) = {operator}(x) with these pads"
+
     def build(law: Law) -> None:
         pool = Pool(law, operator, counted, rounded=False)
-        value = None
-        if given:
-            value = law.full("value", 0, 1 if law.mutant("one") else number)
-        take_pad(law, pool, value)
+        given = None
+        if number is not None:
+            given = law.full("value", 0, 1 if law.mutant("one") else number)
+        take_pad(law, pool, given)
 
-    return build
-
-
-PADS = dict(before=(0, 0, 1, 0), after=(0, 0, 0, 2))
-max_pool_padded = rule(
-    "fusion",
-    name="max_pool_padded",
-    statement="MaxPool(Pad(x, -inf)) = MaxPool(x) with these pads",
-    samples=[POOL | PADS],
-)(_padded(MaxPool, NEGATIVE_INFINITY, 0, True))
-average_pool_padded, average_pool_zero_padded = (
-    rule(
+    return rule(
         "fusion",
         name=name,
-        statement=f"AveragePool(Pad({x})) = AveragePool(x) with these pads, counted",
-        samples=[POOL | PADS],
-    )(_padded(AveragePool, 0, 1, given))
-    for name, x, given in (
-        ("average_pool_padded", "x", False),
-        ("average_pool_zero_padded", "x, 0", True),
-    )
+        statement=said + ", counted" * counted,
+        samples=[POOL | dict(before=(0, 0, 1, 0), after=(0, 0, 0, 2))],
+    )(build)
+
+
+max_pool_padded = _padded("max_pool_padded", MaxPool, ", -inf", NEGATIVE_INFINITY)
+average_pool_padded = _padded("average_pool_padded", AveragePool, "", counted=1)
+average_pool_zero_padded = _padded(
+    "average_pool_zero_padded", AveragePool, ", 0", 0, counted=1
 )
 
 

@@ -147,7 +147,7 @@ def slices_of_slice(law: Law) -> None:
 # ---- Slices that are the parts of a whole
 
 
-def _slices_to_split(name: str, count: int) -> Rule:
+def _slices_to_split(count: int) -> Rule:
     def build(law: Law) -> None:
         r = law.rank(low=1)
         x = law.tensor("x", r)
@@ -174,7 +174,7 @@ def _slices_to_split(name: str, count: int) -> Rule:
         sample[f"step{j}"] = (1, 1)
     return rule(
         "slices",
-        name=name,
+        name=f"slices_to_split_{count}",
         statement=f"{count} slices of x, one after the other = Split(x)",
         samples=[sample],
     )(build)
@@ -256,8 +256,5 @@ RULES: list[Rule] = [
     _slice_of_concat("slice_of_second", 1, False),
     _slice_of_concat("first_of_concat", 0, True),
     _slice_of_concat("second_of_concat", 1, True),
-    _slices_to_split("slices_to_split_2", 2),
-    _slices_to_split("slices_to_split_3", 3),
-    _slices_to_split("slices_to_split_4", 4),
-    _slices_to_split("slices_to_split_6", 6),
+    *map(_slices_to_split, (2, 3, 4, 6)),
 ]

@@ -60,7 +60,7 @@ def rules_among(values: Iterable[object]) -> tuple[Rule, ...]:
 
 
 def _phase(name: str, why: str, *families: ModuleType | Sequence[Rule]) -> Phase:
-    """Of files all that they define;"""
+    """Of a file all laws that stand in it, of a list those in it."""
     files = (f.__dict__.values() if isinstance(f, ModuleType) else f for f in families)
     return Phase(name, why, tuple(x for file in files for x in rules_among(file)))
 

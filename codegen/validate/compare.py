@@ -36,6 +36,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from . import recorder
 from .memory import CannotFollow, Opaque
 from .network import (
+    Given,
     called,
     is_same,
     later,
@@ -490,7 +491,7 @@ class Both:
         eager = torch.compiler.set_stance("force_eager") if is_loaded else nullcontext()
         ways = plain, composed, _GENERAL, self.fake, self.recorder, whole, ends, eager
         with torch.set_grad_enabled(grad), ExitStack() as entered:
-            for way in ways:
+            for way in (*ways, Given(source)):
                 entered.enter_context(way)
             made = call()
         given = [leaf for leaf in leaves(made) if isinstance(leaf, torch.Tensor)]

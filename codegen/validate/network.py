@@ -17,6 +17,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ...analysis.oracle.child import imported
@@ -25,6 +26,31 @@ from .memory import CannotFollow, Opaque, each
 from .recorder import Recorded, Recorder
 
 _asked = itertools.count()
+_T = torch.Tensor
+# What tells how the caller made a tensor that is given, and not what it holds.
+_MADE = {
+    _T.is_contiguous,
+    _T.storage_offset,
+    _T.stride,
+    _T.data_ptr,
+    _T.untyped_storage,
+}
+_MADE |= {getattr(_T, name).__get__ for name in ("requires_grad", "is_leaf", "_base")}
+
+
+class Given(TorchFunctionMode):
+    """Refuses what a source asks of a tensor beside its elements, type and sizes."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self._source = source
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if func in _MADE and sys._getframe(1).f_code.co_filename == self._source:
+            raise CannotFollow("model.py asks how a tensor was made")
+        return func(*args, **(kwargs or {}))
 
 
 def page(package: str, text: str = "") -> ModuleType:

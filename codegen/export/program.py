@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 import re
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import (
     ExitStack,
     contextmanager,
+    nullcontext,
     redirect_stderr,
     redirect_stdout,
     suppress,
@@ -78,15 +80,16 @@ def traced(module: torch.nn.Module, known: Interface, opset: int) -> Traced:
         )
     with _silence():
         run_on(module, known, known.values)
-    error: Exception | None = None
-    for dims in _open_sizes(known):
+    errors: dict[Any, Exception] = {}
+    # As it is first, where nodes stand in the lines that they came from.
+    for way, dims in itertools.product((nullcontext, as_graphs), _open_sizes(known)):
         try:
             with (
                 _silence(),
                 _of_any_length(),
                 _one_version(),
                 as_operators(module, known),
-                as_graphs(module),
+                way(module),
             ):
                 graph = torch.export.export(
                     module,
@@ -106,14 +109,18 @@ def traced(module: torch.nn.Module, known: Interface, opset: int) -> Traced:
                 assert program is not None
                 _simplify(program.model, module)
         except Exception as reason:  # of whatever kind: it runs what a user wrote
-            error = error or reason
+            errors.setdefault(way, reason)
             continue
         _order(program.model.graph, known)
         _name_outputs(program.model.graph, known)
-        _name_sizes(program.model.graph, module, known)
+        try:
+            _name_sizes(program.model.graph, module, known)
+        except FairhandError:  # a loop over a size may have been written round by round
+            if way is as_graphs:
+                raise
+            continue
         return Traced(program.model, _beyond(graph, known))
-    assert error is not None
-    raise _refusal(error, known) from error
+    raise _refusal(errors[as_graphs], known) from errors[as_graphs]
 
 
 @contextmanager

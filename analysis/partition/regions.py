@@ -9,6 +9,7 @@ anything of another.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -102,9 +103,10 @@ def _grown(
     region = Region([seed])
     region.pieces[seed], region.parts = pieces, seed.columns // sum(shares(pieces))
     region.cut[seed.result] = begin, pieces
-    todo: list[tuple[ir.Value, int, Pieces]] = [(seed.result, begin, pieces)]
+    # The nearest first: a norm blocks sooner than the sums of all blocks behind it.
+    todo = deque[tuple[ir.Value, int, Pieces]]([(seed.result, begin, pieces)])
     while todo and not region.blocked:
-        value, axis, held = todo.pop()
+        value, axis, held = todo.popleft()
         for node in dict.fromkeys(node for node, _ in value.uses()):
             layer = owners.get(node)
             if layer is not None:

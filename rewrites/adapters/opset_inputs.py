@@ -21,6 +21,13 @@ def axes(site: AdapterSite) -> None:
     found = site.take_ints("axes")
     if found:
         site.set_inputs([site.data, site.ints("axes", found)])
+        rank = None if site.data.shape is None else len(site.data.shape)
+        if rank is not None and site.node.op_type != "Unsqueeze":
+            wrong = [axis for axis in found if not -rank <= axis < rank]
+            if wrong:  # ONNX Runtime takes them for a tensor that is empty
+                raise site.unsupported(
+                    f"axes {wrong} are outside a tensor of rank {rank}"
+                )
 
 
 @adapter("Slice", until=9)

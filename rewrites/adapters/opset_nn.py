@@ -29,7 +29,7 @@ def softmax(site: AdapterSite) -> None:
     site.set("axis", -1)
     site.set_inputs([site.before("Flatten", [data], "flat", axis=axis)])
     size = site.before("Shape", [data], "shape")
-    site.after("Reshape", lambda y: [y, size], "flat")
+    site.after("Reshape", lambda y: [y, size], "flat", allowzero=1)
 
 
 @adapter("BatchNormalization", until=13)
@@ -53,7 +53,7 @@ def batch_normalization(site: AdapterSite) -> None:
         for i, parameter in enumerate(site.inputs[1:])
     ]
     site.set_inputs([site.before("Flatten", [data], "flat", axis=1), *parameters])
-    site.after("Reshape", lambda y: [y, size], "rows")
+    site.after("Reshape", lambda y: [y, size], "rows", allowzero=1)
 
 
 @adapter("GroupNormalization", until=20, types=True)
@@ -63,6 +63,9 @@ def group_normalization(site: AdapterSite) -> None:
     if found is None or len(site.inputs) != 3:
         raise site.unsupported("it needs three inputs and the number of groups")
     groups = found.as_int()
+    given = (x.shape for x in site.inputs[1:] if x is not None and x.shape is not None)
+    if any(len(n) != 1 or (isinstance(n[0], int) and n[0] != groups) for n in given):
+        raise site.unsupported(f"scale and bias need {groups} numbers, one per group")
     shape = site.data.shape
     channels = shape[1] if shape is not None and len(shape) > 1 else None
     if isinstance(channels, int) and groups > 0:
@@ -113,6 +116,16 @@ def resize_10(site: AdapterSite) -> None:
         )
     grown, shrunk = np.maximum(factors, 1), np.minimum(factors, 1)
     if (grown > 1).any() and (shrunk < 1).any():
+        # ONNX Runtime gives a tensor as it is where a Resize keeps all of its sizes.
+        shape = site.data.shape or (None,) * factors.size
+        sizes = np.array([n if isinstance(n, int) else 2 for n in shape], np.float32)
+        kept = (np.floor(sizes * grown) == sizes).all()
+        if kept and (sizes[grown > 1] > 1).any():
+            raise site.unsupported(
+                "to the nearest pixel by factors of which some shrink, and others may"
+                " be too small to grow, is not supported before opset 11",
+                "export the model with opset 11 or newer",
+            )
         data = site.before(
             "Resize",
             [site.data, None, site.constant("shrink", shrunk.astype(np.float32))],

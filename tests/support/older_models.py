@@ -14,6 +14,9 @@ SQUARE = normal(1, 2, 6, 6)
 SHRINK, GROW = np.array([1, 1, 0.5, 0.6], "f"), np.array([1, 1, 2, 1.5], "f")
 
 
+ONE = np.ones(1, np.float32)
+
+
 MIXED = np.array([1, 1, 0.5, 2.5], "f")
 
 
@@ -46,6 +49,8 @@ CASES: list[Case] = [
     Case("Pad", 10, (X,), {"pads": [0, 1, 1, 0, 0, 2], "mode": "reflect"}),
     Case("Pad", 10, (X,), {"pads": [0, 0, 1, 0, 0, 2], "mode": "edge"}),
     Case("Pad", 10, (X.astype("d"),), {"pads": [1] * 6, "value": 0.1}),
+    *(Case(op, 7, (normal(2, 3, 0),)) for op in ("Softmax", "LogSoftmax", "Hardmax")),
+    Case("BatchNormalization", 8, (normal(2, 3, 0), *normal(4, 3, 0)), {"spatial": 0}),
     Case("Dropout", 7, (X,), {"ratio": 0.4}),
     Case("Dropout", 10, (X,)),
     Case("Scatter", 9, (X, np.zeros((2, 1, 4), int), normal(2, 1, 4)), {"axis": 1}),
@@ -175,6 +180,18 @@ REFUSED: list[tuple[Case, str]] = [
     (
         Case("BatchNormalization", 9, (X, *normal(3, 3), abs(normal(3))), outputs=5),
         "BatchNormalization: training mode is not supported",
+    ),
+    (
+        Case("ReduceSum", 7, (normal(2, 0, 1),), {"axes": [0, 3], "keepdims": 0}),
+        "ReduceSum: axes [3] are outside a tensor of rank 3",
+    ),
+    (
+        Case("GroupNormalization", 18, (X, ONE, ONE), {"num_groups": 3}),
+        "GroupNormalization: scale and bias need 3 numbers, one per group",
+    ),
+    (
+        Case("Resize", 10, (SQUARE, np.array([1, 1, 0.5, 1.1], "f")), constant=(1,)),
+        "Resize: to the nearest pixel by factors of which some shrink",
     ),
     (
         Case("Resize", 10, (SQUARE, GROW)),
